@@ -43,6 +43,10 @@ pub trait Target {
     fn take(&mut self, id: CallId) -> Option<(Instant, Reply)>;
     /// A packet comes in, from the IP header on.
     fn inject(&mut self, packet: Bytes);
+    /// Why a packet did not come in, of those since it was asked last.
+    fn refused(&mut self) -> Option<String> {
+        None
+    }
     /// Lets time pass until `t`.
     fn advance_until(&mut self, t: Instant);
     /// Waits until its clock stands where one in virtual time stands at its beginning, as far as a part of `period` tells: what is drawn from

@@ -3,14 +3,14 @@ use bytes::Bytes;
 use lowwater_core::base::Sysctl;
 use lowwater_os::socket::{self, Address, Buffer};
 use lowwater_posix::{
-    Call, Control, EpollEvent, Errno, Fd, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind,
-    sockaddr,
+    Call, Control, EpollEvent, Errno, Fd, Name, Optval, Piece, RecvKind, Reply, Room, SendKind, sockaddr,
 };
 use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Families, the type and the option that sockets need to begin with.
 const AF_INET: u16 = 2;
@@ -25,15 +25,19 @@ const F_GETFD: i32 = 1;
 const F_SETFD: i32 = 2;
 const F_GETFL: i32 = 3;
 const F_SETFL: i32 = 4;
+const F_GETPIPE_SZ: i32 = 1032;
 /// Bytes of one buffer that a script may ask for.
 const ROOM_MAX: usize = 1 << 26;
 /// Nobody wants the signal.
 const MSG_NOSIGNAL: i32 = 0x4000;
 const MSG_ZEROCOPY: i32 = 0x400_0000;
 
-/// The descriptors of a script's process.
-pub(crate) struct Sockets {
-    open: BTreeMap<Fd, OwnedFd>,
+/// The descriptors of a script's process, which all threads that make its calls share.
+#[derive(Clone)]
+pub(crate) struct Sockets(Arc<Mutex<Table>>);
+
+struct Table {
+    open: BTreeMap<Fd, Arc<OwnedFd>>,
     /// Those of them that are ends of pipes.
     pipes: BTreeSet<Fd>,
     congestion: Vec<u8>,
@@ -41,12 +45,12 @@ pub(crate) struct Sockets {
     kept: Vec<Vec<Piece>>,
 }
 
-impl Drop for Sockets {
-    fn drop(&mut self) {
-        // A peer that never answers must not keep connections for minutes: there is no peer any more.
-        for fd in self.open.values() {
-            let _ = socket::shutdown(Some(fd.as_fd()), 2);
-        }
+/// A descriptor that a call goes on using when another one closes it, as the kernel does with its file.
+struct Held(Option<Arc<OwnedFd>>);
+
+impl Held {
+    fn get(&self) -> socket::Fd<'_> {
+        self.0.as_ref().map(|fd| fd.as_fd())
     }
 }
 
@@ -55,101 +59,135 @@ type Answer = io::Result<Reply>;
 impl Sockets {
     pub(crate) fn new() -> Self {
         let congestion = Sysctl::default().get("tcp_congestion_control").unwrap_or_default().into_bytes();
-        Self { open: BTreeMap::new(), pipes: BTreeSet::new(), congestion, kept: Vec::new() }
+        let (open, pipes) = (BTreeMap::new(), BTreeSet::new());
+        Self(Arc::new(Mutex::new(Table { open, pipes, congestion, kept: Vec::new() })))
     }
 
-    /// The controller of sockets made from now on.
-    pub(crate) fn set_congestion(&mut self, name: String) {
-        self.congestion = name.into_bytes();
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // What a panic left is still a table of descriptors.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn call(&mut self, call: Call) -> Reply {
+    /// Sockets made from now on have this controller.
+    pub(crate) fn set_congestion(&self, name: &str) {
+        self.table().congestion = name.as_bytes().to_vec();
+    }
+
+    /// The script is over. A peer that never answers must not keep connections for minutes, since there is no peer any more; and whoever
+    /// waits in a call comes back.
+    pub(crate) fn hang_up(&self) {
+        for fd in self.table().open.values() {
+            let _ = socket::shutdown(Some(fd.as_fd()), 2);
+        }
+    }
+
+    pub(crate) fn call(&self, call: Call) -> Reply {
         self.carry_out(call).unwrap_or_else(|e| {
             let errno = e.raw_os_error().and_then(Errno::from_number);
             Reply::fail(errno.unwrap_or(Errno::EINVAL))
         })
     }
 
-    fn fd(&self, fd: Fd) -> socket::Fd<'_> {
-        self.open.get(&fd).map(|fd| fd.as_fd())
+    fn held(&self, fd: Fd) -> Held {
+        Held(self.table().open.get(&fd).cloned())
+    }
+
+    fn is_pipe(&self, fd: Fd) -> bool {
+        self.table().pipes.contains(&fd)
     }
 
     /// Takes a new descriptor in; its number is the kernel's.
-    fn made(&mut self, fd: OwnedFd) -> Reply {
+    fn made(&self, fd: OwnedFd) -> Reply {
         let number = fd.as_raw_fd();
-        self.open.insert(number, fd);
+        self.table().open.insert(number, Arc::new(fd));
         Reply::ok(number.into())
     }
 
-    fn carry_out(&mut self, call: Call) -> Answer {
+    fn carry_out(&self, call: Call) -> Answer {
         match call {
             Call::Socket { domain, ty, protocol } => self.socket(domain, ty, protocol),
-            Call::Bind { fd, addr } => socket::bind(self.fd(fd), address(addr, &name(addr))).map(done),
-            Call::Listen { fd, backlog } => socket::listen(self.fd(fd), backlog).map(done),
+            Call::Bind { fd, addr } => {
+                socket::bind(self.held(fd).get(), address(addr, &name(addr))).map(done)
+            }
+            Call::Listen { fd, backlog } => socket::listen(self.held(fd).get(), backlog).map(done),
             Call::Accept { fd, flags } => {
-                let (conn, peer) = socket::accept(self.fd(fd), flags)?;
+                let (conn, peer) = socket::accept(self.held(fd).get(), flags)?;
                 Ok(Reply { addr: Name::read(&peer).inet(), ..self.made(conn) })
             }
-            Call::Connect { fd, addr } => socket::connect(self.fd(fd), address(addr, &name(addr))).map(done),
-            Call::Recv { fd, rooms, .. } if self.pipes.contains(&fd) => self.read_pipe(fd, &rooms),
-            Call::Send { fd, data, .. } if self.pipes.contains(&fd) => self.write_pipe(fd, &data),
+            Call::Connect { fd, addr } => {
+                socket::connect(self.held(fd).get(), address(addr, &name(addr))).map(done)
+            }
+            Call::Recv { fd, kind: RecvKind::Read | RecvKind::Readv, rooms, .. } if self.is_pipe(fd) => {
+                self.read_pipe(fd, &rooms)
+            }
+            Call::Send { fd, kind: SendKind::Write | SendKind::Writev, data, .. } if self.is_pipe(fd) => {
+                self.write_pipe(fd, &data)
+            }
             // read() and readv() of nothing do not ask the protocol (`sock_read_iter`).
             Call::Recv { fd, kind: RecvKind::Read | RecvKind::Readv, rooms, .. }
                 if rooms.iter().all(|room| room.len == 0) =>
             {
-                let Some(fd) = self.fd(fd) else { return Ok(Reply::fail(Errno::EBADF)) };
+                let held = self.held(fd);
+                let Some(fd) = held.get() else { return Ok(Reply::fail(Errno::EBADF)) };
                 Ok(number(rustix::io::read(fd, &mut [0_u8; 0][..])?))
             }
             Call::Recv { fd, kind, rooms, flags, control_len } => {
                 self.recv(fd, kind, &rooms, flags, control_len)
             }
-            Call::Send { fd, kind, data, flags, to, control } => {
-                let _: SendKind = kind;
+            Call::Send { fd, data, flags, to, control, .. } => {
                 let pieces: Vec<_> = data.iter().map(piece).collect();
                 let to = to.map(|to| (to, name(to)));
                 let to = to.as_ref().map(|(to, bytes)| address(*to, bytes));
                 let control = Control::write(&control);
-                let sent = socket::send(self.fd(fd), &pieces, to, &control, flags | MSG_NOSIGNAL);
+                let sent = socket::send(self.held(fd).get(), &pieces, to, &control, flags | MSG_NOSIGNAL);
                 if flags & MSG_ZEROCOPY != 0 {
-                    self.kept.push(data);
+                    self.table().kept.push(data);
                 }
                 Ok(Reply::ok(sent? as i64))
             }
-            Call::Shutdown { fd, how } => socket::shutdown(self.fd(fd), how).map(done),
-            Call::Close { fd } => match self.open.remove(&fd) {
-                Some(open) => {
-                    self.pipes.remove(&fd);
-                    socket::close(open).map(done)
-                }
-                None => Ok(Reply::fail(Errno::EBADF)),
-            },
+            Call::Shutdown { fd, how } => socket::shutdown(self.held(fd).get(), how).map(done),
+            Call::Close { fd } => self.close(fd),
             Call::Fcntl { fd, cmd, arg } => self.fcntl(fd, cmd, arg),
             Call::Ioctl { fd, request, arg } => {
                 let mut value = arg.unwrap_or_default();
-                let ret = socket::ioctl_int(self.fd(fd), request, arg.is_some().then_some(&mut value))?;
+                let ret =
+                    socket::ioctl_int(self.held(fd).get(), request, arg.is_some().then_some(&mut value))?;
                 Ok(Reply { value: Bytes::copy_from_slice(&value.to_ne_bytes()), ..Reply::ok(ret as i64) })
             }
             call => self.options_and_events(call),
         }
     }
 
+    /// What another call still uses is closed when that comes back.
+    fn close(&self, fd: Fd) -> Answer {
+        let open = {
+            let mut table = self.table();
+            table.pipes.remove(&fd);
+            table.open.remove(&fd)
+        };
+        let Some(open) = open else { return Ok(Reply::fail(Errno::EBADF)) };
+        Arc::into_inner(open).map_or(Ok(()), socket::close).map(done)
+    }
+
     fn fcntl(&self, fd: Fd, cmd: i32, arg: i64) -> Answer {
-        let Some(open) = self.fd(fd) else { return Ok(Reply::fail(Errno::EBADF)) };
+        let held = self.held(fd);
+        let Some(open) = held.get() else { return Ok(Reply::fail(Errno::EBADF)) };
         match cmd {
             F_GETFD => Ok(Reply::ok(rustix::io::fcntl_getfd(open)?.bits().into())),
             F_SETFD => Ok(done(rustix::io::fcntl_setfd(open, FdFlags::from_bits_retain(arg as u32))?)),
             F_GETFL => socket::status_flags(Some(open), None).map(number),
             F_SETFL => socket::status_flags(Some(open), Some(arg as i32)).map(number),
+            F_GETPIPE_SZ => rustix::pipe::fcntl_getpipe_size(open).map(number).map_err(io::Error::from),
             _ => Ok(Reply::fail(Errno::EINVAL)),
         }
     }
 
-    fn options_and_events(&mut self, call: Call) -> Answer {
+    fn options_and_events(&self, call: Call) -> Answer {
         match call {
             Call::Getsockopt { fd, level, name, len } => {
                 let len =
                     u32::try_from(len).map_err(|_| io::Error::from_raw_os_error(Errno::EINVAL.number()))?;
-                let value = socket::getsockopt(self.fd(fd), level, name, len)?;
+                let value = socket::getsockopt(self.held(fd).get(), level, name, len)?;
                 Ok(Reply { value: value.into(), ..Reply::ok(0) })
             }
             Call::Setsockopt { fd, level, name, value } => {
@@ -157,13 +195,15 @@ impl Sockets {
                     Optval::Bytes(bytes) => (Some(&bytes[..]), 0),
                     Optval::Bad(len) => (None, *len as u32),
                 };
-                socket::setsockopt(self.fd(fd), level, name, bytes, len).map(done)
+                socket::setsockopt(self.held(fd).get(), level, name, bytes, len).map(done)
             }
             Call::Getsockname { fd } => self.name_of(fd, false),
             Call::Getpeername { fd } => self.name_of(fd, true),
             Call::Poll { fds, timeout_ms } => {
-                let entry = |f: &PollFd| (f.fd >= 0).then(|| (self.fd(f.fd), f.events));
-                let entries: Vec<_> = fds.iter().map(entry).collect();
+                let held: Vec<_> = fds.iter().map(|f| (f.fd >= 0).then(|| self.held(f.fd))).collect();
+                let both = fds.iter().zip(&held);
+                let entries: Vec<_> =
+                    both.map(|(f, held)| held.as_ref().map(|held| (held.get(), f.events))).collect();
                 let (n, revents) = socket::poll(&entries, timeout_ms)?;
                 Ok(Reply { revents, ..Reply::ok(n as i64) })
             }
@@ -173,10 +213,10 @@ impl Sockets {
             },
             Call::EpollCtl { epfd, op, fd, event } => {
                 let event = event.map(|e| (e.events, e.data));
-                socket::epoll_ctl(self.fd(epfd), op, self.fd(fd), event).map(done)
+                socket::epoll_ctl(self.held(epfd).get(), op, self.held(fd).get(), event).map(done)
             }
             Call::EpollWait { epfd, max_events, timeout_ms } => {
-                let events = socket::epoll_wait(self.fd(epfd), max_events, timeout_ms)?;
+                let events = socket::epoll_wait(self.held(epfd).get(), max_events, timeout_ms)?;
                 let ret = events.len() as i64;
                 let events = events.into_iter().map(|(events, data)| EpollEvent { events, data }).collect();
                 Ok(Reply { events, ..Reply::ok(ret) })
@@ -185,18 +225,19 @@ impl Sockets {
         }
     }
 
-    fn pipes(&mut self, call: &Call) -> Answer {
+    fn pipes(&self, call: &Call) -> Answer {
         match *call {
             Call::Pipe { flags } => {
                 let (read, write) = rustix::pipe::pipe_with(PipeFlags::from_bits_retain(flags as u32))?;
                 let ends = (read.as_raw_fd(), write.as_raw_fd());
-                self.pipes.extend([ends.0, ends.1]);
+                self.table().pipes.extend([ends.0, ends.1]);
                 self.made(read);
                 self.made(write);
                 Ok(Reply { pipe: Some(ends), ..Reply::ok(0) })
             }
             Call::Splice { fd_in, off_in, fd_out, off_out, len, flags } => {
-                let (Some(from), Some(to)) = (self.fd(fd_in), self.fd(fd_out)) else {
+                let (from, to) = (self.held(fd_in), self.held(fd_out));
+                let (Some(from), Some(to)) = (from.get(), to.get()) else {
                     return Ok(Reply::fail(Errno::EBADF));
                 };
                 let (mut off_in, mut off_out) = (off_in.map(|at| at as u64), off_out.map(|at| at as u64));
@@ -209,7 +250,8 @@ impl Sockets {
     }
 
     fn read_pipe(&self, fd: Fd, rooms: &[Room]) -> Answer {
-        let Some(fd) = self.fd(fd) else { return Ok(Reply::fail(Errno::EBADF)) };
+        let held = self.held(fd);
+        let Some(fd) = held.get() else { return Ok(Reply::fail(Errno::EBADF)) };
         let len = rooms.iter().map(|room| room.len).sum::<usize>().min(ROOM_MAX);
         let mut data = vec![0; len];
         let got = rustix::io::read(fd, &mut data)?;
@@ -218,18 +260,19 @@ impl Sockets {
     }
 
     fn write_pipe(&self, fd: Fd, data: &[Piece]) -> Answer {
-        let Some(fd) = self.fd(fd) else { return Ok(Reply::fail(Errno::EBADF)) };
+        let held = self.held(fd);
+        let Some(fd) = held.get() else { return Ok(Reply::fail(Errno::EBADF)) };
         let all: Vec<u8> = data.iter().filter_map(|data| piece(data).0).flatten().copied().collect();
         Ok(number(rustix::io::write(fd, &all)?))
     }
 
-    fn socket(&mut self, domain: i32, ty: i32, protocol: i32) -> Answer {
+    fn socket(&self, domain: i32, ty: i32, protocol: i32) -> Answer {
         let fd = socket::socket(domain, ty, protocol)?;
         if ty & 0xf == SOCK_STREAM {
             // Root may choose what the namespace may not have as its default; what the kernel does not have fails the call, so that nobody takes
             // another controller for it.
-            let chosen =
-                socket::setsockopt(Some(fd.as_fd()), SOL_TCP, TCP_CONGESTION, Some(&self.congestion), 0);
+            let chosen = self.table().congestion.clone();
+            let chosen = socket::setsockopt(Some(fd.as_fd()), SOL_TCP, TCP_CONGESTION, Some(&chosen), 0);
             if let Err(error) = chosen
                 && error.kind() == io::ErrorKind::NotFound
             {
@@ -239,12 +282,12 @@ impl Sockets {
         Ok(self.made(fd))
     }
 
-    fn recv(&mut self, fd: Fd, kind: RecvKind, rooms: &[Room], flags: i32, control_len: usize) -> Answer {
+    fn recv(&self, fd: Fd, kind: RecvKind, rooms: &[Room], flags: i32, control_len: usize) -> Answer {
         let mut buffers: Vec<_> = rooms
             .iter()
             .map(|r| if r.bad { Buffer::Bad(r.len) } else { Buffer::Bytes(vec![0; r.len.min(ROOM_MAX)]) })
             .collect();
-        let got = socket::recv(self.fd(fd), &mut buffers, flags, control_len.min(ROOM_MAX))?;
+        let got = socket::recv(self.held(fd).get(), &mut buffers, flags, control_len.min(ROOM_MAX))?;
         let mut data = Vec::new();
         for buffer in buffers {
             if let Buffer::Bytes(bytes) = buffer {
@@ -264,7 +307,7 @@ impl Sockets {
     }
 
     fn name_of(&self, fd: Fd, peer: bool) -> Answer {
-        let addr = socket::name(self.fd(fd), peer)?;
+        let addr = socket::name(self.held(fd).get(), peer)?;
         Ok(Reply { addr: Name::read(&addr).inet(), ..Reply::ok(0) })
     }
 }

@@ -77,8 +77,8 @@ pub struct Kernel {
     begun: Instant,
     sent: VecDeque<Sent>,
     calls: u64,
-    /// The call that blocks.
-    blocked: Option<CallId>,
+    /// A packet of the script did not come in.
+    refused: Option<String>,
 }
 
 impl Kernel {
@@ -95,7 +95,7 @@ impl Kernel {
         let clock = Clock::start();
         let worker = Worker::start(clock)?;
         let begun = clock.now();
-        Ok(Self { world, diag, worker, clock, begun, sent: VecDeque::new(), calls: 0, blocked: None })
+        Ok(Self { world, diag, worker, clock, begun, sent: VecDeque::new(), calls: 0, refused: None })
     }
 
     /// Waits until `t` or until a packet comes, and takes what came.
@@ -141,32 +141,30 @@ impl Target for Kernel {
     fn call(&mut self, call: Call) -> Started {
         self.calls += 1;
         let id = CallId::new(self.calls);
-        match self.worker.call(call) {
+        match self.worker.call(id, call) {
             Some(reply) => Started::Done(reply),
-            None => {
-                self.blocked = Some(id);
-                Started::Blocked(id)
-            }
+            None => Started::Blocked(id),
         }
     }
 
     fn take(&mut self, id: CallId) -> Option<(Instant, Reply)> {
-        if self.blocked != Some(id) {
-            return None;
-        }
-        let (at, reply) = self.worker.reply()?;
-        self.blocked = None;
+        let (at, reply) = self.worker.reply(id)?;
         Some((ORIGIN.plus_nanos(at.nanos_since(self.begun)), reply))
     }
 
     fn inject(&mut self, packet: Bytes) {
         self.gather();
-        self.world.send(&packet);
+        if !self.world.send(&packet) {
+            self.refused =
+                Some(format!("the kernel's device does not take this packet of {} bytes", packet.len()));
+        }
         // What the kernel answers at once is there now; a caller that the packet wakes needs a moment.
         self.gather();
-        if self.blocked.is_some() {
-            self.worker.settle();
-        }
+        self.worker.settle();
+    }
+
+    fn refused(&mut self) -> Option<String> {
+        self.refused.take()
     }
 
     fn advance_until(&mut self, t: Instant) {

@@ -1,8 +1,8 @@
-//! The thread that makes the calls, so that one of them may block while the script goes on.
+//! The threads that make the calls, so that one of them may block while the script goes on.
 use crate::calls::Sockets;
 use lowwater_core::base::Instant;
 use lowwater_os::Clock;
-use lowwater_posix::{Call, Reply};
+use lowwater_posix::{Call, CallId, Reply};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -19,40 +19,83 @@ const LOOKS_MAX: u32 = 4_000;
 /// What a woken caller gets to come back.
 const WAKE: Duration = Duration::from_millis(2);
 
-/// What the thread is given to do.
-enum Job {
-    Call(Call),
-    /// The controller of sockets made from now on.
-    Congestion(String),
+/// The threads, one of which is idle or none: a further call beside one that waits gets a further thread.
+pub(crate) struct Worker {
+    sockets: Sockets,
+    clock: Clock,
+    callers: Vec<Caller>,
 }
 
-/// The thread, with the call that it carries out.
-pub(crate) struct Worker {
-    jobs: Sender<Job>,
-    replies: Receiver<(Instant, Reply)>,
-    /// Its thread id; 0 before it has taken the job, when it sleeps for another reason.
-    busy: Arc<AtomicI32>,
-    ready: Option<(Instant, Reply)>,
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.sockets.hang_up();
+    }
 }
 
 impl Worker {
-    /// Starts in the calling thread's namespace.
+    /// Calls are made in the namespace of the calling thread, which must be the one that makes this.
     pub(crate) fn start(clock: Clock) -> Result<Self, String> {
-        let (jobs, inbox) = channel::<Job>();
+        let sockets = Sockets::new();
+        let callers = vec![Caller::start(sockets.clone(), clock)?];
+        Ok(Self { sockets, clock, callers })
+    }
+
+    /// Sockets made from now on have this controller.
+    pub(crate) fn set_congestion(&self, name: &str) {
+        self.sockets.set_congestion(name);
+    }
+
+    /// Makes a call; `None` when it blocks.
+    pub(crate) fn call(&mut self, id: CallId, call: Call) -> Option<Reply> {
+        let idle = match self.callers.iter().position(|caller| caller.waits.is_none()) {
+            Some(idle) => idle,
+            None => {
+                // Without a thread nothing is ever answered, as with one that cannot be woken.
+                self.callers.push(Caller::start(self.sockets.clone(), self.clock).ok()?);
+                self.callers.len() - 1
+            }
+        };
+        self.callers.get_mut(idle)?.call(id, call)
+    }
+
+    /// The reply of a call that blocked, if it is over, and when it came back.
+    pub(crate) fn reply(&mut self, id: CallId) -> Option<(Instant, Reply)> {
+        let caller = self.callers.iter_mut().find(|caller| caller.waits == Some(id))?;
+        let reply = caller.ready.take().or_else(|| caller.replies.try_recv().ok())?;
+        caller.waits = None;
+        Some(reply)
+    }
+
+    /// Gives calls that may have been woken a moment to come back.
+    pub(crate) fn settle(&mut self) {
+        for caller in self.callers.iter_mut().filter(|caller| caller.waits.is_some()) {
+            if caller.ready.is_none() {
+                caller.ready = caller.replies.recv_timeout(WAKE).ok();
+            }
+        }
+    }
+}
+
+/// A thread, with the call that it carries out.
+struct Caller {
+    calls: Sender<Call>,
+    replies: Receiver<(Instant, Reply)>,
+    /// Its thread id; 0 before it has taken the call, when it sleeps for another reason.
+    busy: Arc<AtomicI32>,
+    /// The call that blocks, and its reply.
+    waits: Option<CallId>,
+    ready: Option<(Instant, Reply)>,
+}
+
+impl Caller {
+    fn start(sockets: Sockets, clock: Clock) -> Result<Self, String> {
+        let (calls, inbox) = channel::<Call>();
         let (outbox, replies) = channel();
         let busy = Arc::new(AtomicI32::new(0));
         let flag = Arc::clone(&busy);
         let run = move || {
-            let mut sockets = Sockets::new();
             let tid = rustix::thread::gettid().as_raw_nonzero().get();
-            for job in inbox {
-                let call = match job {
-                    Job::Call(call) => call,
-                    Job::Congestion(name) => {
-                        sockets.set_congestion(name);
-                        continue;
-                    }
-                };
+            for call in inbox {
                 flag.store(tid, Ordering::SeqCst);
                 let reply = sockets.call(call);
                 flag.store(0, Ordering::SeqCst);
@@ -63,18 +106,12 @@ impl Worker {
         };
         // A call that blocks for ever keeps its thread; the process outlives it.
         thread::Builder::new().name("calls".into()).spawn(run).map_err(|e| e.to_string())?;
-        Ok(Self { jobs, replies, busy, ready: None })
-    }
-
-    /// Sockets made from now on have this controller.
-    pub(crate) fn set_congestion(&self, name: &str) {
-        // Without the thread every call fails, which is told then.
-        let _ = self.jobs.send(Job::Congestion(name.to_owned()));
+        Ok(Self { calls, replies, busy, waits: None, ready: None })
     }
 
     /// Makes a call; `None` when it blocks.
-    pub(crate) fn call(&mut self, call: Call) -> Option<Reply> {
-        self.jobs.send(Job::Call(call)).ok()?;
+    fn call(&mut self, id: CallId, call: Call) -> Option<Reply> {
+        self.calls.send(call).ok()?;
         let mut asleep = 0;
         for _ in 0..LOOKS_MAX {
             match self.replies.recv_timeout(LOOK) {
@@ -87,19 +124,8 @@ impl Worker {
                 break;
             }
         }
+        self.waits = Some(id);
         None
-    }
-
-    /// The reply of the call that blocked, if it is over, and when it came back.
-    pub(crate) fn reply(&mut self) -> Option<(Instant, Reply)> {
-        self.ready.take().or_else(|| self.replies.try_recv().ok())
-    }
-
-    /// Gives a call that may have been woken a moment to come back.
-    pub(crate) fn settle(&mut self) {
-        if self.ready.is_none() {
-            self.ready = self.replies.recv_timeout(WAKE).ok();
-        }
     }
 
     /// Whether the thread sleeps inside of its call.

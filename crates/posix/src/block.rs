@@ -207,7 +207,9 @@ impl Host {
         for _ in 0..ROUNDS_MAX {
             // What a packet makes the stack send goes before whom it wakes: the latter runs later (Linux: softirq, then process).
             let mut left = Vec::new();
-            let sent = self.transmit(&mut left);
+            // All of it, however many turns of the device that takes.
+            let turns = (0..ROUNDS_MAX).take_while(|_| self.transmit(&mut left)).count();
+            let sent = turns > 0;
             self.tell_progress(&left);
             // Before events, by which a socket may lose its connection.
             let (heard, woken) = self.hear_icmp();

@@ -17,6 +17,8 @@ use std::time::Duration;
 pub(crate) const EPOCH_US: u64 = 1_700_000_000_000_000;
 /// How far [`Machine::next_packet`] looks: longer than every timer of a silent connection together, keepalive included (2.2 h).
 const PATIENCE_NS: u64 = 24 * 3_600 * 1_000_000_000;
+/// Things that happen by themselves in that time after which the stack is taken to spin.
+const DEADLINES_MAX: usize = 1_000_000;
 /// How long packetdrill waits for a call that blocks before it goes on without it.
 const AWAITED_NS: u64 = 1_000_000_000;
 /// From so long on a command of a script has slept: `sleep 1`, less what the clock was looked at late.
@@ -163,7 +165,10 @@ impl Machine {
     /// Lets time pass for a call that has blocked, until it is over, at most as long as packetdrill waits.
     pub(crate) fn elapse(&mut self) {
         let limit = self.host.now().plus_nanos(AWAITED_NS);
-        while !self.has_finished() {
+        for _ in 0..DEADLINES_MAX {
+            if self.has_finished() {
+                return;
+            }
             match self.host.next_deadline().filter(|next| *next <= limit) {
                 Some(next) => self.host.advance_until(next.max(self.host.now())),
                 None => return self.host.advance_until(limit),

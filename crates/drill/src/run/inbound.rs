@@ -46,7 +46,7 @@ impl Runner<'_> {
         let shown = Shown { window: true, ..Shown::of(&spec.ip) };
         self.sniffed.note(format!("{} < {}", seconds(now), Line(&script, shown)));
         self.host.inject(bytes);
-        Ok(())
+        self.host.refused().map_or(Ok(()), |why| Err(Failure::new(line, why)))
     }
 
     /// The ends of a line, source first.

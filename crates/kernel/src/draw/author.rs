@@ -67,6 +67,7 @@ fn setup(dice: &mut Dice, flavours: &Flavours) -> Setup {
         mss: if flavours.has("even") { 1_000 } else { dice.pick(&[1_000, 1_000, 1_460]) },
         window: if flavours.has("smallwin") { dice.range(60, 300) as u16 } else { 1_024 },
         rtt: dice.pick(&[40_000, 60_000, 100_000, 150_000]),
+        late: 0,
         nodelay: dice.percent(30),
         thin: odd && dice.percent(10),
     }
@@ -236,8 +237,9 @@ impl Author {
             self.write(at)
         };
         lowwater_drill::Target::advance_until(peer.target, peer.base + Duration::from_micros(at));
-        peer.act(&act);
-        self.steps.push(Step { at, act });
+        let step = Step { at, act };
+        peer.act(&step);
+        self.steps.push(step);
     }
 
     fn write(&mut self, at: u64) -> Act {

@@ -11,6 +11,9 @@ use lowwater_wire::ipv6::{Ipv6Repr, Ipv6View};
 use lowwater_wire::tcp::{TcpFlags, TcpRepr, TcpView, fill_checksum};
 use lowwater_wire::{checksum, protocol};
 
+/// Ports of both ends of a drawn connection.
+pub(super) const PORTS: (u16, u16) = (8_080, 40_000);
+
 /// A segment that was sent, with numbers as on the wire until [`Seen::number`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -20,7 +23,9 @@ pub(super) struct Seen {
     pub(super) len: u32,
     pub(super) flags: TcpFlags,
     pub(super) ack: u32,
+    /// Its timestamp, and what it echoes.
     pub(super) stamp: Option<u32>,
+    pub(super) echo: Option<u32>,
     pub(super) sacks: Vec<(u32, u32)>,
     /// The window field, and the TOS of its IP header.
     pub(super) window: u16,
@@ -42,6 +47,7 @@ impl Seen {
             flags: tcp.flags(),
             ack: tcp.ack(),
             stamp: options.timestamps.map(|stamp| stamp.value),
+            echo: options.timestamps.map(|stamp| stamp.echo),
             sacks: options.sack.iter().collect(),
             window: tcp.window(),
             tos: ip.tos(),
@@ -66,11 +72,9 @@ impl Seen {
         self.len > 0 || self.flags.fin()
     }
 
-    /// Alike but for time and what timestamps say, and for PSH, which shows where packets were cut below TCP.
+    /// Alike but for time and what the sender's own timestamp says, and for PSH, which shows where packets were cut below TCP.
     pub(super) fn same(&self, other: &Self) -> bool {
-        let facts = |s: &Self| {
-            (s.seq, s.len, s.flags.union(TcpFlags::PSH), s.ack, s.window, s.tos, s.stamp.is_some())
-        };
+        let facts = |s: &Self| (s.seq, s.len, s.flags.union(TcpFlags::PSH), s.ack, s.window, s.tos, s.echo);
         facts(self) == facts(other) && self.sacks == other.sacks
     }
 }
@@ -92,24 +96,30 @@ impl Timed for Seen {
 /// As packetdrill writes it.
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const LETTERS: [(TcpFlags, char); 7] = [
-            (TcpFlags::FIN, 'F'),
-            (TcpFlags::SYN, 'S'),
-            (TcpFlags::RST, 'R'),
-            (TcpFlags::PSH, 'P'),
-            (TcpFlags::ECE, 'E'),
-            (TcpFlags::CWR, 'W'),
-            (TcpFlags::ACK, '.'),
-        ];
         if self.tos != 0 {
             write!(f, "[tos {:#x}] ", self.tos)?;
         }
-        for (_, letter) in LETTERS.iter().filter(|(flag, _)| self.flags.contains(*flag)) {
-            write!(f, "{letter}")?;
-        }
-        let (end, len) = (self.seq + self.len, self.len);
-        write!(f, " {}:{end}({len}) ack {} win {}", self.seq, self.ack, self.window)
+        let (flags, end, len) = (letters(self.flags), self.seq + self.len, self.len);
+        write!(f, "{flags} {}:{end}({len}) ack {} win {}", self.seq, self.ack, self.window)?;
+        self.echo.map_or(Ok(()), |echo| write!(f, " ecr {echo}"))
     }
+}
+
+/// Flags as packetdrill writes them.
+pub(super) fn letters(flags: TcpFlags) -> String {
+    const LETTERS: [(TcpFlags, char); 9] = [
+        (TcpFlags::FIN, 'F'),
+        (TcpFlags::SYN, 'S'),
+        (TcpFlags::RST, 'R'),
+        (TcpFlags::PSH, 'P'),
+        (TcpFlags::URG, 'U'),
+        (TcpFlags::ECE, 'E'),
+        (TcpFlags::CWR, 'W'),
+        (TcpFlags::AE, 'A'),
+        (TcpFlags::ACK, '.'),
+    ];
+    let all: String = LETTERS.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, c)| *c).collect();
+    if all.is_empty() { "-".to_owned() } else { all }
 }
 
 /// What stands in the header of a packet of either IP: the protocol behind it, TOS and TTL, and what is behind it.

@@ -1,7 +1,7 @@
 //! The other end of a drawn connection, and the calls of the application on this end.
 use super::pace::Paced;
-use super::packet::{self, Seen};
-use super::program::{Act, Answer, Setup};
+use super::packet::{self, PORTS, Seen};
+use super::program::{Act, Answer, Setup, Step};
 use super::stack::{LOCAL, Stack};
 use core::net::SocketAddr;
 use lowwater_core::base::{Duration, Instant};
@@ -9,14 +9,12 @@ use lowwater_drill::Target;
 use lowwater_posix::{Call, Name, Optval, Piece, Reply, SendKind, Started, abi};
 use lowwater_wire::tcp::{TcpFlags, TcpOptions, TcpRepr, Timestamps};
 
-/// Ports of both ends.
-const PORTS: (u16, u16) = (8_080, 40_000);
 /// The peer's scale, and the window of its SYN.
 pub(super) const SCALE: u8 = 7;
 pub(super) const SYN_WINDOW: u16 = 65_535;
 /// How long the SYN-ACK is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The peer's clock at the SYN, in milliseconds.
+/// The peer's clock at the SYN, in milliseconds. It goes by the times of the program, so that what is echoed of it can be compared.
 const CLOCK: u64 = 100_000;
 /// Send buffer, so that writes never block.
 const SNDBUF: i32 = 1 << 20;
@@ -39,6 +37,8 @@ pub(super) struct Peer<'a, T: Target> {
     /// By how much the end of the handshake was late.
     pub(super) late: Duration,
     seen: Vec<Seen>,
+    /// The time of the program, in microseconds.
+    now: u64,
 }
 
 impl<'a, T: Target> Peer<'a, T> {
@@ -50,7 +50,8 @@ impl<'a, T: Target> Peer<'a, T> {
         target.set_sysctl("net.ipv4.tcp_congestion_control", setup.congestion)?;
         let base = target.now();
         let (setup, late, seen) = (setup.clone(), Duration::ZERO, Vec::new());
-        let mut peer = Self { target, base, fd: -1, isn: 0, next: 1, setup, first_stamp: 0, late, seen };
+        let mut peer =
+            Self { target, base, fd: -1, isn: 0, next: 1, setup, first_stamp: 0, late, seen, now: 0 };
         peer.handshake()?;
         peer.options()?;
         peer.collect();
@@ -68,9 +69,10 @@ impl<'a, T: Target> Peer<'a, T> {
             core::iter::from_fn(|| self.target.next_packet(limit)).find_map(|p| Seen::parse(&p.bytes));
         let answer = answer.ok_or("the SYN is not answered")?;
         (self.isn, self.first_stamp) = (answer.seq, answer.stamp.unwrap_or(0));
-        let at = self.base + Duration::from_micros(self.setup.rtt);
+        let at = self.base + Duration::from_micros(self.setup.rtt + self.setup.late);
         self.target.advance_until(at);
         self.late = self.target.now().since(at);
+        self.now = self.setup.rtt;
         let first = Answer { ack: 1, sacks: vec![], echo: (0, 0), len: 0, ece: false, window: None };
         self.answer(&first);
         self.fd = self.call(Call::Accept { fd, flags: abi::SOCK_NONBLOCK })?.ret as i32;
@@ -110,8 +112,8 @@ impl<'a, T: Target> Peer<'a, T> {
         t.nanos_since(self.base) / 1_000
     }
 
-    fn clock(&self) -> u32 {
-        (CLOCK + self.at(self.target.now()) / 1_000) as u32
+    const fn clock(&self) -> u32 {
+        (CLOCK + self.now / 1_000) as u32
     }
 
     fn repr(&self, flags: TcpFlags, options: TcpOptions) -> TcpRepr {
@@ -169,8 +171,9 @@ impl<'a, T: Target> Peer<'a, T> {
     }
 
     /// A step of the program; the result of its call.
-    pub(super) fn act(&mut self, act: &Act) -> i64 {
-        let call = match act {
+    pub(super) fn act(&mut self, step: &Step) -> i64 {
+        self.now = step.at;
+        let call = match &step.act {
             Act::Answer(answer) => {
                 self.answer(answer);
                 return 0;

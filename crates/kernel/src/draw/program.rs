@@ -44,6 +44,9 @@ pub const LIVES: &[(&str, &str)] = &[
     ("mtu", "devices of other MTUs, and an MSS of the peer to match"),
     ("vectors", "readv, writev, recvmsg and sendmsg with several pieces"),
     ("header", "IP_TOS, IP_TTL and a peer's TOS that may be reflected"),
+    ("fastopen", "Fast Open of clients: cookies, data with the SYN, and what answers it"),
+    ("blocking", "sockets that block, with timeouts"),
+    ("crowd", "several connections of one listener, its backlog, and the order of accept"),
 ];
 
 /// What is asked of drawn connections: words of [`FLAVOURS`], or of [`LIVES`].
@@ -105,6 +108,8 @@ pub(super) struct Setup {
     /// The peer's window field, scaled by 2^7.
     pub(super) window: u16,
     pub(super) rtt: u64,
+    /// By how much the end of the handshake is later than that.
+    pub(super) late: u64,
     pub(super) nodelay: bool,
     pub(super) thin: bool,
 }

@@ -207,7 +207,7 @@ impl Script<'_> {
 }
 
 /// Microseconds as seconds, as short as they can be written.
-fn seconds(us: u64) -> String {
+pub(super) fn seconds(us: u64) -> String {
     let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     let text = text.trim_start_matches('0').trim_end_matches('0').trim_end_matches('.');
     if text.is_empty() { "0".to_owned() } else { text.to_owned() }

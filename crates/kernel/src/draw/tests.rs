@@ -287,3 +287,37 @@ fn a_life_does_the_same_on_the_kernel() {
         assert!(drawn.finding.is_none() && drawn.steps > 1, "seed {seed}: {drawn:?}");
     }
 }
+
+#[test]
+fn calls_that_wait_and_syns_with_data_are_drawn() {
+    let script = |seed, words| {
+        let life = life::Life::draw(seed, &flavours(words)).expect("a life");
+        let run = life.run(&mut stack::Stack::at(life.place()).expect("a stack")).expect("a run").0;
+        life.script(&run, usize::MAX)
+    };
+    let all = |words, what: &str| (0..30).filter(|seed| script(*seed, words).contains(what)).count();
+    assert!(all("blocking", "...") == 30 && all("blocking", "SOCK_NONBLOCK") == 0);
+    assert!(all("blocking", "MSG_WAITALL") > 5 && all("blocking", "SO_SNDTIMEO") > 5);
+    assert!(all("fastopen", "MSG_FASTOPEN") > 10 && all("fastopen", "TCP_FASTOPEN_CONNECT") > 5);
+    // A cookie is learnt, and another connection begins with it.
+    assert!(all("fastopen", "< S. 0:0(0) ack 1 ") > 10 && all("fastopen", "FO abababab") > 10);
+}
+
+#[test]
+fn when_a_call_comes_back_and_with_what_is_compared() {
+    let drawn = |seed| life::Life::draw(seed, &flavours("blocking")).expect("a life");
+    let woken = |life: &life::Life, later, with| {
+        let mut run = life.moved(0, 0, None).expect("a run");
+        run.wake(later, with).map(|step| (step, life.difference(&run)))
+    };
+    let all: Vec<_> = (0..12).map(drawn).filter(|life| woken(life, 0, None).is_some()).collect();
+    assert!(all.len() > 6, "calls come back in {} of 12", all.len());
+    for life in all {
+        assert!(woken(&life, 10_000, None).is_some_and(|(_, found)| found.is_none()));
+        for (later, with) in [(0, Some("-1 EIO")), (150_000, None)] {
+            let (step, found) = woken(&life, later, with).expect("a call");
+            let found = found.expect("a difference");
+            assert!(found.step == step && found.what.contains("came back"), "{found:?}");
+        }
+    }
+}

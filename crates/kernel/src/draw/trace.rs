@@ -115,7 +115,7 @@ pub(super) fn run<T: Target>(
         }
         let at_ns = peer.target.now().nanos_since(begun);
         let late = peer.base.nanos_since(begun) / 1_000;
-        let ret = peer.act(&step.act);
+        let ret = peer.act(step);
         let mut done = Done { at_ns, late, ret, at_once: peer.collect(), ..Done::default() };
         done.info = values(&peer.info(), FIELDS);
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
@@ -143,7 +143,7 @@ pub(super) fn replay(
     // CUBIC looks at its curve once per tick, which is a millisecond where the other run was the stack's.
     stack.set_sysctl("cubic_tick_us", &(like.tick_ns / 1_000).max(1_000).to_string())?;
     let mut setup = program.setup.clone();
-    setup.rtt += like.opened_late;
+    setup.late = like.opened_late;
     let mut peer = Peer::open(&mut stack, &setup)?;
     let begun = peer.base;
     let (mut trace, mut nxt) = (Trace { begun, ..Trace::default() }, 1);
@@ -158,7 +158,7 @@ pub(super) fn replay(
         }
         let parts = plain.and_then(|plain| plain.steps.get(i)).map_or((0, 0), |done| done.parts);
         peer.target.set_pauses(pauses(&step.act, parts, moment.between(i)));
-        let ret = peer.act(&step.act);
+        let ret = peer.act(step);
         let mut done = Done { ret, at_once: peer.collect(), ..Done::default() };
         done.parts = peer.parts(&mut nxt);
         peer.target.set_pauses(Vec::new());

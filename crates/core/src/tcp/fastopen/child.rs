@@ -20,6 +20,7 @@ impl Conn {
         conn.establish(cx, None);
         conn.rest.stats.data_segs_in = u32::from(syn.payload_len() > 0);
         conn.take_syn_data(cx, syn);
+        conn.rx.answer_syn_data();
         let child = Child { request, listener, settled: false };
         conn.rest.fast = Some(Box::new(Open::Child(Box::new(child))));
         conn

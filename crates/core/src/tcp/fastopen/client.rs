@@ -12,6 +12,7 @@ use crate::tcp::output::nagle::Hold;
 use crate::tcp::segment::{Outgoing, Segment};
 use crate::tcp::state::State;
 use bytes::Bytes;
+use lowwater_wire::tcp::TcpFlags;
 
 /// Room that a SYN with data leaves for options, its own and those of middleboxes (`MAX_TCP_OPTION_SPACE`).
 const OPTION_SPACE: u16 = 40;
@@ -165,10 +166,13 @@ impl Conn {
             cx.count.tcp_ext.tcp_fast_open_active += 1;
             self.path.rate.join_syn_and_data();
         }
+        // Linux counts its data twice, and forgets what had come before it (`tcp_fastopen_add_skb`).
+        let stats = &mut self.rest.stats;
         if seg.payload_len() > 0 {
-            // Linux counts it twice (`tcp_fastopen_add_skb`).
-            let stats = &mut self.rest.stats;
             stats.data_segs_in = stats.data_segs_in.wrapping_add(seg.segs());
+        }
+        if seg.payload_len() > 0 || seg.has(TcpFlags::FIN) {
+            stats.segs_in = seg.segs();
         }
         self.take_syn_data(cx, seg);
         false

@@ -94,9 +94,12 @@ impl Receiver {
     /// Data that came with the peer's SYN or SYN-ACK, which acknowledges or is acknowledged with it; true when a FIN ends it.
     /// Says nothing about the peer's segments (`tcp_fastopen_add_skb`).
     pub fn take_syn_data(&mut self, chunks: Pieces, fin: bool) -> bool {
-        let done = self.intake.enqueue(self.intake.nxt(), chunks, fin);
+        self.intake.enqueue(self.intake.nxt(), chunks, fin).fin
+    }
+
+    /// The window of our SYN-ACK counts from behind what came with the SYN (`tcp_fastopen_create_child`); that of a SYN counts from its answer.
+    pub const fn answer_syn_data(&mut self) {
         self.intake.synchronize(self.intake.nxt());
-        done.fin
     }
 
     /// Nothing waits beyond a hole but a FIN.

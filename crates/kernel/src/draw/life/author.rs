@@ -1,6 +1,7 @@
 //! Draws a life: what the application and its peer do, one after the other, until both are done.
 use super::super::network::Dice;
 use super::super::pace::Paced as _;
+use super::super::packet::PORTS;
 use super::super::program::Flavours;
 use super::super::stack::Stack;
 use super::end::{End, Look, Out};
@@ -23,6 +24,8 @@ const UNTIL: u64 = 7_000_000;
 const TICKS: u64 = 20_000;
 /// By how much the kernel may hold back an acknowledgement that is compressed, in microseconds (`tcp_comp_sack_slack_ns`, and the time that takes).
 const COMPRESSED: u64 = 1_000;
+/// How long it takes to see that a call of the kernel's waits, in microseconds, and has not come back for a packet.
+const SLEEPY: u64 = 5_000;
 /// Steps after the end of the connection.
 const AFTER: usize = 4;
 /// TCP_CLOSE in TCP_INFO.
@@ -33,13 +36,23 @@ pub(super) fn program(seed: u64, words: &Flavours) -> Result<Program, String> {
     let mut dice = Dice::new(seed);
     let opening = opening::draw(&mut dice, words);
     let (place, sysctls) = (opening.place, opening.sysctls);
-    let mut program = Program { place, sysctls, epoll: words.has("poll"), steps: Vec::new(), end: 0 };
+    let mut program = Program {
+        place,
+        sysctls,
+        epoll: words.has("poll"),
+        blocking: words.has("blocking"),
+        crowd: words.has("crowd"),
+        steps: Vec::new(),
+        end: 0,
+    };
     let mut stack = Stack::at(place)?;
     let mut end = End::open(&mut stack, &program)?;
     let most = dice.range(STEPS.0, STEPS.1) as usize;
     let mut author = Author {
         dice,
         words: words.clone(),
+        others: if words.has("crowd") { opening.peer.others() } else { Vec::new() },
+        turn: 0,
         peer: opening.peer,
         steps: Vec::new(),
         at: 0,
@@ -75,7 +88,10 @@ pub(super) fn program(seed: u64, words: &Flavours) -> Result<Program, String> {
 pub(super) struct Author {
     pub(super) dice: Dice,
     pub(super) words: Flavours,
+    /// The peer whose turn it is, its number, and all others, with that one's place left to whoever had the turn before.
     pub(super) peer: Peer,
+    pub(super) turn: usize,
+    pub(super) others: Vec<Peer>,
     pub(super) steps: Vec<Step>,
     /// When the next step is, in microseconds.
     pub(super) at: u64,
@@ -92,7 +108,9 @@ impl Author {
     }
 
     fn pause(&mut self) -> u64 {
-        let slow = ["keepalive", "usertimeout", "buffers", "listen"].iter().any(|word| self.words.has(word));
+        let slow = ["keepalive", "usertimeout", "buffers", "listen", "crowd", "fastopen"]
+            .iter()
+            .any(|word| self.words.has(word));
         match self.dice.range(0, 99) {
             0..35 => 0,
             35..55 => self.dice.range(1, 10) * 1_000,
@@ -116,8 +134,22 @@ impl Author {
 
     fn hear(&mut self, outs: &[Out]) {
         for out in outs {
-            self.peer.hear(out);
+            let whose = usize::from(out.repr.dst_port.wrapping_sub(PORTS.1));
+            match self.others.get_mut(whose) {
+                Some(other) if whose != self.turn => other.hear(out),
+                _ => self.peer.hear(out),
+            }
         }
+    }
+
+    /// Another peer has its turn.
+    fn turn_to(&mut self, next: usize) {
+        for at in [self.turn, next] {
+            if let Some(place) = self.others.get_mut(at) {
+                core::mem::swap(place, &mut self.peer);
+            }
+        }
+        self.turn = next;
     }
 
     fn step(&mut self, end: &mut End<'_, Stack>, act: Act) {
@@ -127,12 +159,18 @@ impl Author {
         self.hear(&end.collect());
         let beyond = matches!(&act, Act::Packet(s) if s.len > 0 && s.seq > self.peer.una);
         end.act(&act);
-        if let Act::Packet(segment) = &act {
-            self.peer.told(segment);
+        match &act {
+            Act::Packet(segment) => self.peer.told(segment),
+            Act::Socket => self.peer.restart(),
+            Act::Turn(next) => self.turn_to((*next).into()),
+            _ => {}
         }
         self.hear(&end.collect());
         // The call that waited is over; nobody asks again.
         let _ = end.woken();
+        if end.is_blocked() {
+            self.at += SLEEPY;
+        }
         self.look = end.look();
         self.steps.push(Step { at: self.at, act });
         let fin = matches!(self.steps.last(), Some(Step { act: Act::Packet(s), .. }) if s.flags.fin());

@@ -1,8 +1,8 @@
 //! Both ends of a drawn life: the application's calls, the peer's packets, and what can be seen of the socket.
 use super::super::pace::{Paced, Timed};
-use super::super::packet::{self, Ip};
+use super::super::packet::{self, Ip, PORTS, letters};
 use super::super::stack::Place;
-use super::program::{Act, Cookie, Offer, Program, Segment, letters, level};
+use super::program::{Act, Cookie, Offer, PEERS, Program, Segment, level};
 use core::fmt;
 use core::net::SocketAddr;
 use lowwater_core::base::{Duration, Instant};
@@ -13,8 +13,6 @@ use lowwater_posix::{
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr, TcpView, Timestamps};
 
-/// Ports of both ends.
-const PORTS: (u16, u16) = (8_080, 40_000);
 /// The controller: what is compared here is not congestion control.
 const CONGESTION: &str = "reno";
 /// Send buffers do not grow: by how much they would depends on how the kernel is built.
@@ -25,7 +23,7 @@ const COOKIE_CLOCK: Duration = Duration::from_millis(64);
 /// The TTL of what is sent, where nobody says otherwise.
 pub(super) const TTL: u8 = 64;
 /// What poll(2) is asked for.
-const EVENTS: i16 = (abi::POLLIN | abi::POLLOUT | abi::POLLPRI | abi::POLLRDHUP) as i16;
+pub(super) const EVENTS: i16 = (abi::POLLIN | abi::POLLOUT | abi::POLLPRI | abi::POLLRDHUP) as i16;
 /// Bytes of TCP_INFO.
 const INFO_LEN: i32 = 280;
 /// Bytes of SO_MEMINFO.
@@ -101,10 +99,18 @@ pub(super) struct Look {
     pub(super) ready: Vec<i16>,
     /// What epoll_wait tells of the connection.
     pub(super) edges: Vec<u32>,
-    /// TCP_INFO of the connection, where there is one.
+    /// TCP_INFO of the connection, where there is one, and of the listener.
     pub(super) info: Option<Vec<u8>>,
+    pub(super) listener: Option<Vec<u8>>,
     /// SO_MEMINFO of it.
     pub(super) memory: Vec<u8>,
+}
+
+/// What was sent to one peer: our first number, and our last timestamp.
+#[derive(Clone, Copy, Debug, Default)]
+struct Side {
+    isn: u32,
+    stamp: u32,
 }
 
 /// Both ends.
@@ -117,11 +123,12 @@ pub(super) struct End<'a, T: Target> {
     /// The connection, which may be the first socket.
     pub(super) conn: Option<i32>,
     epoll: Option<i32>,
-    wants_epoll: bool,
-    isn: u32,
-    /// The last timestamp of ours.
-    stamp: u32,
-    blocked: Option<CallId>,
+    blocking: bool,
+    /// What was sent to each peer, and whose turn it is.
+    sides: [Side; PEERS],
+    turn: usize,
+    /// The call that has not come back, and what it is.
+    blocked: Option<(CallId, Act)>,
 }
 
 impl<'a, T: Target> End<'a, T> {
@@ -139,25 +146,35 @@ impl<'a, T: Target> End<'a, T> {
             first: None,
             conn: None,
             epoll: None,
-            wants_epoll: program.epoll,
-            isn: 0,
-            stamp: 0,
+            blocking: program.blocking,
+            sides: [Side::default(); PEERS],
+            turn: 0,
             blocked: None,
         };
-        let ty = abi::SOCK_STREAM | abi::SOCK_NONBLOCK;
-        let domain = if end.place.v6 { abi::AF_INET6 } else { abi::AF_INET };
-        let fd = end.must(Call::Socket { domain, ty, protocol: abi::IPPROTO_TCP })?.ret as i32;
-        end.first = Some(fd);
-        let reuse =
-            Call::Setsockopt { fd, level: abi::SOL_SOCKET, name: abi::SO_REUSEADDR, value: Optval::int(1) };
-        end.must(reuse)?;
-        end.must(Call::Bind { fd, addr: Name::Inet(SocketAddr::from((end.place.ends().0, PORTS.0))) })?;
-        if end.wants_epoll {
+        end.socket()?;
+        if program.epoll {
             end.epoll = Some(end.must(Call::EpollCreate { size: 1, flags: 0 })?.ret as i32);
         }
         end.target.align(COOKIE_CLOCK);
         end.base = end.target.now();
         Ok(end)
+    }
+
+    /// The first socket, bound to its port.
+    fn socket(&mut self) -> Result<(), String> {
+        let ty = abi::SOCK_STREAM | self.waits();
+        let domain = if self.place.v6 { abi::AF_INET6 } else { abi::AF_INET };
+        let fd = self.must(Call::Socket { domain, ty, protocol: abi::IPPROTO_TCP })?.ret as i32;
+        self.first = Some(fd);
+        let (level, name) = (abi::SOL_SOCKET, abi::SO_REUSEADDR);
+        self.must(Call::Setsockopt { fd, level, name, value: Optval::int(1) })?;
+        let addr = Name::Inet(SocketAddr::from((self.place.ends().0, PORTS.0)));
+        self.must(Call::Bind { fd, addr }).map(|_| ())
+    }
+
+    /// SOCK_NONBLOCK for calls that make sockets, unless those block.
+    const fn waits(&self) -> i32 {
+        if self.blocking { 0 } else { abi::SOCK_NONBLOCK }
     }
 
     fn must(&mut self, call: Call) -> Result<Reply, String> {
@@ -186,23 +203,41 @@ impl<'a, T: Target> End<'a, T> {
 
     /// A step of the program; what its call came to.
     pub(super) fn act(&mut self, act: &Act) -> String {
+        if *act == Act::Socket {
+            return self.anew();
+        }
         let Some(call) = self.call_of(act) else { return String::new() };
         let reply = match self.target.call(call) {
             Started::Done(reply) => reply,
             Started::Blocked(id) => {
-                self.blocked = Some(id);
+                self.blocked = Some((id, act.clone()));
                 self.forget(act);
                 return "blocks".to_owned();
             }
         };
         self.forget(act);
+        self.told(act, &reply)
+    }
+
+    /// A new socket in the place of the first.
+    fn anew(&mut self) -> String {
+        if let Some(fd) = self.first.take() {
+            self.quiet(Call::Close { fd });
+        }
+        self.conn = None;
+        self.socket().map_or_else(|why| why, |()| "fd".to_owned())
+    }
+
+    /// What the call of a step came to.
+    fn told(&mut self, act: &Act, reply: &Reply) -> String {
         if let Some(errno) = reply.errno {
             return format!("-1 {errno}");
         }
         match act {
             Act::Accept => {
                 self.watch(reply.ret as i32);
-                "fd".to_owned()
+                let port = reply.addr.map_or(0, |addr| addr.port().wrapping_sub(PORTS.1));
+                format!("fd of {port}")
             }
             Act::Error | Act::Ioctl(_) | Act::Get(_) => {
                 reply.int().map_or_else(String::new, |value| value.to_string())
@@ -217,7 +252,7 @@ impl<'a, T: Target> End<'a, T> {
             Act::Close if self.conn == self.first => (self.conn, self.first) = (None, None),
             Act::Close => self.conn = None,
             Act::CloseListener => self.first = None,
-            Act::Connect => {
+            Act::Connect | Act::Fast(..) => {
                 if let Some(fd) = self.first {
                     self.watch(fd);
                 }
@@ -249,8 +284,9 @@ impl<'a, T: Target> End<'a, T> {
                 return None;
             }
             Act::Icmp(kind, code, mtu, seq) => {
-                let seq = self.isn.wrapping_add(*seq);
-                self.target.inject(packet::icmp(self.place.v6, (*kind, *code, *mtu), PORTS, seq));
+                let seq = self.side().isn.wrapping_add(*seq);
+                let ports = (PORTS.0, self.port());
+                self.target.inject(packet::icmp(self.place.v6, (*kind, *code, *mtu), ports, seq));
                 return None;
             }
             Act::Disconnect => Call::Connect { fd, addr: Name::Unspec },
@@ -258,89 +294,81 @@ impl<'a, T: Target> End<'a, T> {
                 let (level, number) = option(name);
                 Call::Getsockopt { fd, level, name: number, len: 4 }
             }
-            Act::Listen => Call::Listen { fd: first, backlog: 5 },
-            Act::Connect => Call::Connect {
-                fd: first,
-                addr: Name::Inet(SocketAddr::from((self.place.ends().1, PORTS.1))),
-            },
-            Act::Accept => Call::Accept { fd: first, flags: abi::SOCK_NONBLOCK },
+            Act::Socket => return None,
+            Act::Turn(peer) => {
+                self.turn = usize::from(*peer).min(PEERS - 1);
+                return None;
+            }
+            Act::Listen(backlog) => Call::Listen { fd: first, backlog: *backlog },
+            Act::Connect => Call::Connect { fd: first, addr: self.remote() },
+            Act::Accept => Call::Accept { fd: first, flags: self.waits() },
             Act::Set(name, value) => {
                 let (level, number) = option(name);
                 Call::Setsockopt { fd, level, name: number, value: value_of(name, *value) }
             }
-            Act::Write(len, flags) => Call::Send {
-                fd,
-                kind: SendKind::Send,
-                data: vec![Piece::zeros(*len)],
-                flags: *flags,
-                to: None,
-                control: vec![],
-            },
-            Act::Read(len, flags) => Call::Recv {
-                fd,
-                kind: RecvKind::Recv,
-                rooms: vec![Room::new(*len)],
-                flags: *flags,
-                control_len: 0,
-            },
-            Act::Gather(lens, flags) => Call::Send {
-                fd,
-                kind: if *flags == 0 { SendKind::Writev } else { SendKind::Sendmsg },
-                data: lens.iter().map(|len| Piece::zeros(*len)).collect(),
-                flags: *flags,
-                to: None,
-                control: vec![],
-            },
-            Act::Scatter(lens, flags) => Call::Recv {
-                fd,
-                kind: if *flags == 0 { RecvKind::Readv } else { RecvKind::Recvmsg },
-                rooms: lens.iter().map(|len| Room::new(*len)).collect(),
-                flags: *flags,
-                control_len: 0,
-            },
             Act::Shutdown(how) => Call::Shutdown { fd, how: *how },
             Act::Close => Call::Close { fd },
             Act::CloseListener => Call::Close { fd: first },
             Act::Error => Call::Getsockopt { fd, level: abi::SOL_SOCKET, name: abi::SO_ERROR, len: 4 },
             Act::Ioctl(name) => Call::Ioctl { fd, request: number(name) as u64, arg: Some(0) },
+            Act::Fast(len, flags) => send(first, SendKind::Sendto, &[*len], *flags, Some(self.remote())),
+            Act::Write(len, flags) => send(fd, SendKind::Send, &[*len], *flags, None),
+            Act::Gather(lens, 0) => send(fd, SendKind::Writev, lens, 0, None),
+            Act::Gather(lens, flags) => send(fd, SendKind::Sendmsg, lens, *flags, None),
+            Act::Read(len, flags) => recv(fd, RecvKind::Recv, &[*len], *flags),
+            Act::Scatter(lens, 0) => recv(fd, RecvKind::Readv, lens, 0),
+            Act::Scatter(lens, flags) => recv(fd, RecvKind::Recvmsg, lens, *flags),
         })
     }
 
+    /// The peer's address.
+    fn remote(&self) -> Name {
+        Name::Inet(SocketAddr::from((self.place.ends().1, PORTS.1)))
+    }
+
+    /// Whose turn it is.
+    fn side(&self) -> Side {
+        self.sides.get(self.turn).copied().unwrap_or_default()
+    }
+
+    /// Its port.
+    const fn port(&self) -> u16 {
+        PORTS.1 + self.turn as u16
+    }
+
     fn inject(&mut self, s: &Segment) {
-        let echo = |back: u32| if s.flags.ack() { self.stamp.wrapping_sub(back) } else { 0 };
+        let Side { isn, stamp } = self.side();
+        let echo = |back: u32| if s.flags.ack() { stamp.wrapping_sub(back) } else { 0 };
         let mut options = TcpOptions {
             timestamps: s.stamp.map(|(value, back)| Timestamps { value, echo: echo(back) }),
             ..TcpOptions::default()
         };
         for (from, to) in &s.sacks {
-            options.sack.push(self.isn.wrapping_add(*from), self.isn.wrapping_add(*to));
+            options.sack.push(isn.wrapping_add(*from), isn.wrapping_add(*to));
         }
         if let Some(Offer { mss, scale, sack, cookie }) = s.offer {
             (options.mss, options.window_scale, options.sack_permitted) = (mss, scale, sack);
-            options.fastopen = cookie.and_then(|cookie| match cookie {
-                Cookie::Request => Some(FastOpenCookie::REQUEST),
-                Cookie::Wrong => FastOpenCookie::new(&[1, 2, 3, 4, 5, 6, 7, 8]),
-            });
+            options.fastopen = cookie.and_then(Cookie::option);
         }
-        let ack = if s.flags.ack() { self.isn.wrapping_add(s.ack) } else { 0 };
-        let (src_port, dst_port) = (PORTS.1, PORTS.0);
+        let ack = if s.flags.ack() { isn.wrapping_add(s.ack) } else { 0 };
+        let (src_port, dst_port) = (self.port(), PORTS.0);
         let (seq, flags, window, urgent) = (s.seq, s.flags, s.window, s.urgent);
         let repr = TcpRepr { src_port, dst_port, seq, ack, flags, window, urgent, options };
         self.target.inject(packet::build(self.place.v6, &repr, s.tos, s.len.into()));
     }
 
-    /// The call that waited has come back.
-    pub(super) fn woken(&mut self) -> Option<String> {
-        let (_, reply) = self.target.take(self.blocked?)?;
-        self.blocked = None;
-        Some(reply.errno.map_or_else(|| reply.ret.to_string(), |errno| format!("-1 {errno}")))
+    /// The call that waited has come back: when, and with what.
+    pub(super) fn woken(&mut self) -> Option<(Instant, String)> {
+        let (id, act) = self.blocked.take()?;
+        let Some((at, reply)) = self.target.take(id) else {
+            self.blocked = Some((id, act));
+            return None;
+        };
+        Some((at, self.told(&act, &reply)))
     }
 
-    /// Looks at the sockets. Nothing can be asked while a call waits.
+    /// Looks at the sockets.
     pub(super) fn look(&mut self) -> Look {
-        if self.is_blocked() {
-            return Look::default();
-        }
         let both = [self.first.filter(|_| self.first != self.conn), self.conn];
         let fds: Vec<PollFd> = both.into_iter().flatten().map(|fd| PollFd { fd, events: EVENTS }).collect();
         let ready = match fds.is_empty() {
@@ -355,10 +383,12 @@ impl<'a, T: Target> End<'a, T> {
             }
         };
         let (level, name, len) = (abi::SOL_TCP, abi::TCP_INFO, INFO_LEN);
-        let info = self.conn.map(|fd| self.quiet(Call::Getsockopt { fd, level, name, len }).value.to_vec());
+        let mut info = |fd| self.quiet(Call::Getsockopt { fd, level, name, len }).value.to_vec();
+        let listener = both[0].map(&mut info);
+        let conn = both[1].map(info);
         let (level, name, len) = (abi::SOL_SOCKET, abi::SO_MEMINFO, MEMINFO_LEN);
         let memory = self.conn.map(|fd| self.quiet(Call::Getsockopt { fd, level, name, len }).value.to_vec());
-        Look { ready, edges, info, memory: memory.unwrap_or_default() }
+        Look { ready, edges, info: conn, listener, memory: memory.unwrap_or_default() }
     }
 
     fn quiet(&mut self, call: Call) -> Reply {
@@ -367,6 +397,16 @@ impl<'a, T: Target> End<'a, T> {
             Started::Blocked(_) => Reply::default(),
         }
     }
+}
+
+fn send(fd: i32, kind: SendKind, lens: &[usize], flags: i32, to: Option<Name>) -> Call {
+    let data = lens.iter().map(|len| Piece::zeros(*len)).collect();
+    Call::Send { fd, kind, data, flags, to, control: vec![] }
+}
+
+fn recv(fd: i32, kind: RecvKind, lens: &[usize], flags: i32) -> Call {
+    let rooms = lens.iter().map(|len| Room::new(*len)).collect();
+    Call::Recv { fd, kind, rooms, flags, control_len: 0 }
 }
 
 /// Level and number of an option.
@@ -378,8 +418,18 @@ fn number(name: &str) -> i64 {
     abi::NAMES.iter().find(|(known, _)| *known == name).map_or(0, |(_, number)| *number)
 }
 
+/// Milliseconds as the two numbers of a struct timeval.
+pub(super) fn timeval(ms: i32) -> (i64, i64) {
+    let ms = i64::from(ms);
+    (ms / 1_000, ms % 1_000 * 1_000)
+}
+
 fn value_of(name: &str, value: i32) -> Optval {
     match name {
+        "SO_RCVTIMEO" | "SO_SNDTIMEO" => {
+            let (seconds, micros) = timeval(value);
+            Optval::Bytes([seconds.to_ne_bytes(), micros.to_ne_bytes()].concat().into())
+        }
         "SO_LINGER" => {
             let (on, time) = (i32::from(value >= 0), value.max(0));
             Optval::Bytes([on.to_ne_bytes(), time.to_ne_bytes()].concat().into())
@@ -400,19 +450,21 @@ impl<T: Target> Paced for End<'_, T> {
             let ip = Ip::parse(&sent.bytes).filter(|ip| ip.protocol == protocol::TCP);
             let Some(tcp) = ip.as_ref().and_then(|ip| TcpView::parse(ip.payload).ok()) else { continue };
             let mut repr = TcpRepr::parse(&tcp);
+            let peer = usize::from(repr.dst_port.wrapping_sub(PORTS.1));
+            let Some(side) = self.sides.get_mut(peer) else { continue };
             if repr.flags.syn() {
-                self.isn = repr.seq;
+                side.isn = repr.seq;
             }
             // A reset without a connection begins at 0.
             if repr.seq != 0 || !repr.flags.rst() {
-                repr.seq = repr.seq.wrapping_sub(self.isn);
+                repr.seq = repr.seq.wrapping_sub(side.isn);
             }
             if let Some(stamp) = &mut repr.options.timestamps {
-                self.stamp = stamp.value;
+                side.stamp = stamp.value;
                 stamp.value = 0;
             }
-            // Cookies are drawn from keys of each.
-            if let Some(cookie) = &mut repr.options.fastopen {
+            // Cookies of ours are drawn from keys of each.
+            if let Some(cookie) = repr.options.fastopen.as_mut().filter(|_| repr.flags.ack()) {
                 *cookie = FastOpenCookie::REQUEST;
             }
             let (at, len) = (self.at(sent.at), tcp.payload().len() as u32);

@@ -4,6 +4,7 @@
 //! what no peer should send. After every step what was sent is compared with its window and options, readiness, and 32 fields of
 //! TCP_INFO.
 mod author;
+mod client;
 mod end;
 mod moves;
 mod opening;
@@ -50,6 +51,15 @@ impl Run {
     pub(super) fn mark(&mut self, header: (u8, u8)) -> Option<usize> {
         let step = self.0.steps.iter().position(|done| !done.at_once.is_empty())?;
         self.0.steps[step].at_once.first_mut()?.header = header;
+        Some(step)
+    }
+
+    /// The first call that waited came back so many microseconds later, and with this, where something is said; the step.
+    pub(super) fn wake(&mut self, later: u64, with: Option<&str>) -> Option<usize> {
+        let step = self.0.steps.iter().position(|done| done.woken.is_some())?;
+        let (at, what) = self.0.steps[step].woken.as_mut()?;
+        *at += later;
+        *what = with.map_or_else(|| what.clone(), str::to_owned);
         Some(step)
     }
 

@@ -1,9 +1,10 @@
 //! What happens next in a drawn life: the peer's segments and the application's calls, each likelier where a flavour asks for it.
 use super::super::network::Dice;
+use super::super::program::Flavours;
 use super::super::stack::Stack;
 use super::author::Author;
 use super::end::End;
-use super::program::{Act, Segment, named};
+use super::program::{Act, PEERS, Segment, named};
 use lowwater_posix::abi;
 use lowwater_wire::tcp::TcpFlags;
 
@@ -31,11 +32,13 @@ enum Move {
     OddFlags,
     Probe,
     Late,
+    Knock,
     Unstamped,
     Urgent,
     Marked,
     Sacked,
     Router,
+    Turn,
     // The application.
     Accept,
     Write,
@@ -53,6 +56,7 @@ enum Move {
     Rare,
     Gather,
     Scatter,
+    Long,
 }
 
 /// What each flavour makes likelier.
@@ -147,6 +151,30 @@ const LIKELY: &[(&str, &[(u64, Move)])] = &[
     ("mtu", &[(8, Move::Write), (6, Move::Data), (2, Move::Router), (3, Move::AckSome)]),
     ("vectors", &[(12, Move::Gather), (14, Move::Scatter), (10, Move::Data), (2, Move::Urgent)]),
     ("header", &[(8, Move::Option), (6, Move::Write), (6, Move::Data)]),
+    (
+        "crowd",
+        &[
+            (24, Move::Turn),
+            (20, Move::Knock),
+            (8, Move::Accept),
+            (4, Move::OddReset),
+            (1, Move::CloseListener),
+        ],
+    ),
+    ("fastopen", &[(4, Move::Write), (3, Move::Data), (2, Move::Look), (3, Move::AckSome)]),
+    (
+        "blocking",
+        &[
+            (16, Move::Long),
+            (10, Move::Data),
+            (8, Move::AckAll),
+            (4, Move::AckSome),
+            (4, Move::Option),
+            (2, Move::Window),
+            (2, Move::Fin),
+            (1, Move::Reset),
+        ],
+    ),
 ];
 /// What every connection does, and what ends it, which comes late.
 const COMMON: &[(u64, Move)] = &[
@@ -195,6 +223,10 @@ const OPTIONS: &[(&str, &str, &[i32])] = &[
     ("icmp", "IP_MTU_DISCOVER", &[1, 2, 3]),
     ("header", "IP_TOS", &[0, 0x10, 0xb8, 3, 0xff]),
     ("header", "IP_TTL", &[1, 33, 64, 255]),
+    ("blocking", "SO_RCVTIMEO", &[0, 60, 200]),
+    ("blocking", "SO_SNDTIMEO", &[0, 60, 200]),
+    ("blocking", "SO_RCVLOWAT", &[1, 1_000, 5_000]),
+    ("blocking", "SO_SNDBUF", &[4_608, 20_000]),
 ];
 /// Options whose values are asked for.
 const ASKED: &[&str] = &[
@@ -280,9 +312,13 @@ pub(super) fn draw(author: &mut Author, end: &End<'_, Stack>) -> Option<Act> {
             here
         });
         let act = match found?.1 {
-            what @ (Move::Accept | Move::CloseListener) => listener(what, end),
+            what @ (Move::Accept | Move::CloseListener) => listener(what, end, author.words.has("crowd")),
             what if what as u8 > Move::Accept as u8 => application(author, what, end),
             Move::Router => Some(router(author)),
+            Move::Turn => {
+                let next = author.dice.range(0, PEERS as u64 - 1) as u8;
+                (usize::from(next) != author.turn).then_some(Act::Turn(next))
+            }
             what => peer(author, what).map(Act::Packet),
         };
         if act.is_some() {
@@ -292,10 +328,10 @@ pub(super) fn draw(author: &mut Author, end: &End<'_, Stack>) -> Option<Act> {
     None
 }
 
-fn listener(what: Move, end: &End<'_, Stack>) -> Option<Act> {
+fn listener(what: Move, end: &End<'_, Stack>, crowd: bool) -> Option<Act> {
     let idle = end.first.is_some() && end.first != end.conn && !end.is_blocked();
     let act = if what == Move::Accept { Act::Accept } else { Act::CloseListener };
-    (idle && (what != Move::Accept || end.conn.is_none())).then_some(act)
+    (idle && (what != Move::Accept || crowd || end.conn.is_none())).then_some(act)
 }
 
 fn application(author: &mut Author, what: Move, end: &End<'_, Stack>) -> Option<Act> {
@@ -313,6 +349,8 @@ fn application(author: &mut Author, what: Move, end: &End<'_, Stack>) -> Option<
         _ => dice.range(5_000, 60_000),
     } as usize;
     Some(match what {
+        // Timers of several connections are late by themselves, each by something else.
+        Move::Write if !author.others.is_empty() => return None,
         Move::Write => Act::Write(len, 0),
         Move::More => Act::Write(len.min(4_000), abi::MSG_MORE),
         Move::OutOfBand => Act::Write(dice.pick(&[1, 1, 10, 500]), abi::MSG_OOB),
@@ -347,16 +385,8 @@ fn application(author: &mut Author, what: Move, end: &End<'_, Stack>) -> Option<
             ]);
             Act::Scatter(parts(dice), flags)
         }
-        Move::Rare => match dice.range(0, 11) {
-            0..6 => Act::Get(named(&author.words, dice.pick(ASKED))),
-            6 | 7 => Act::Write(len.min(8_000), dice.pick(&[abi::MSG_EOR, abi::MSG_EOR | abi::MSG_MORE])),
-            8 | 9 => Act::Read(
-                dice.pick(&[10, 3_000]),
-                dice.pick(&[abi::MSG_WAITALL, abi::MSG_DONTWAIT, abi::MSG_PEEK | abi::MSG_TRUNC]),
-            ),
-            10 => Act::Disconnect,
-            _ => Act::Shutdown(dice.pick(&[1, 3])),
-        },
+        Move::Long => long(dice),
+        Move::Rare => rare(dice, &author.words, len),
         _ => {
             let known: Vec<_> = OPTIONS.iter().filter(|(word, ..)| author.words.has(word)).collect();
             if known.is_empty() {
@@ -366,6 +396,31 @@ fn application(author: &mut Author, what: Move, end: &End<'_, Stack>) -> Option<
             Act::Set(named(&author.words, name), dice.pick(values))
         }
     })
+}
+
+/// A call that waits, more often than not.
+fn long(dice: &mut Dice) -> Act {
+    match dice.range(0, 5) {
+        0..3 => Act::Write(dice.range(5_000, 200_000) as usize, dice.pick(&[0, 0, 0, abi::MSG_MORE])),
+        _ => Act::Read(
+            dice.pick(&[1, 2_000, 5_000, 20_000]),
+            dice.pick(&[0, abi::MSG_WAITALL, abi::MSG_WAITALL, abi::MSG_PEEK, abi::MSG_DONTWAIT]),
+        ),
+    }
+}
+
+/// Flags and options that are rarely used.
+fn rare(dice: &mut Dice, words: &Flavours, len: usize) -> Act {
+    match dice.range(0, 11) {
+        0..6 => Act::Get(named(words, dice.pick(ASKED))),
+        6 | 7 => Act::Write(len.min(8_000), dice.pick(&[abi::MSG_EOR, abi::MSG_EOR | abi::MSG_MORE])),
+        8 | 9 => Act::Read(
+            dice.pick(&[10, 3_000]),
+            dice.pick(&[abi::MSG_WAITALL, abi::MSG_DONTWAIT, abi::MSG_PEEK | abi::MSG_TRUNC]),
+        ),
+        10 => Act::Disconnect,
+        _ => Act::Shutdown(dice.pick(&[1, 3])),
+    }
 }
 
 /// Lengths of the pieces of one call.
@@ -389,6 +444,7 @@ fn peer(author: &mut Author, what: Move) -> Option<Segment> {
     let ack = author.peer.ack(at);
     Some(match what {
         Move::AckAll => ack,
+        Move::Knock => author.peer.knock(at),
         Move::AckSome => Segment { ack: author.peer.some_ack(&mut author.dice), ..ack },
         Move::Data => {
             let room = author.peer.room(next);

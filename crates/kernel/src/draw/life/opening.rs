@@ -2,6 +2,7 @@
 use super::super::network::Dice;
 use super::super::program::Flavours;
 use super::super::stack::Place;
+use super::client::{self, Covers};
 use super::peer::Peer;
 use super::program::{Act, Cookie, Offer, Segment, named};
 use lowwater_wire::tcp::TcpFlags;
@@ -15,6 +16,10 @@ pub(super) enum Plan {
     Act(Act),
     Syn,
     SynAck,
+    /// A reset that is taken.
+    Reset,
+    /// A SYN-ACK that covers so much, with a cookie, and so many bytes.
+    Answer(Covers, Option<Cookie>, u16),
     /// The acknowledgement that ends the handshake, with so many bytes and perhaps a FIN.
     Ack(u16, bool),
     /// Something else, at this number, with this acknowledgment.
@@ -27,6 +32,11 @@ impl Plan {
             Self::Act(act) => return act,
             Self::Syn => peer.syn(at, false),
             Self::SynAck => peer.syn(at, true),
+            Self::Reset => Segment { flags: TcpFlags::RST, seq: peer.una, ack: 0, ..peer.ack(at) },
+            Self::Answer(covers, cookie, len) => {
+                let offer = Some(Offer { cookie, ..peer.offer });
+                Segment { ack: covers.ack(peer.high), offer, len, ..peer.syn(at, true) }
+            }
             Self::Ack(len, fin) => {
                 let mut flags = TcpFlags::ACK;
                 if fin {
@@ -40,6 +50,16 @@ impl Plan {
             }
             Self::Odd(flags, seq, ack) => Segment { flags, seq, ack, ..peer.ack(at) },
         })
+    }
+}
+
+impl Plan {
+    /// An option that is set.
+    pub(super) fn setting(&self) -> Option<Act> {
+        match self {
+            Self::Act(act @ Act::Set(..)) => Some(act.clone()),
+            _ => None,
+        }
     }
 }
 
@@ -71,6 +91,11 @@ pub(super) fn draw(dice: &mut Dice, words: &Flavours) -> Opening {
     let way = if words.has("simultaneous") { 2 } else { dice.pick(&[0, 0, 1]) };
     let way = if words.has("listen") { 0 } else { way };
     match way {
+        _ if words.has("crowd") => {
+            acts.push((0, Plan::Act(Act::Listen(dice.pick(&[0, 0, 1, 1, 2, 5])))));
+            acts.push((0, Plan::Syn));
+        }
+        _ if words.has("fastopen") => client::draw(dice, words, client::is_free(&sysctls), &mut acts),
         0 => passive(dice, words, &mut acts),
         1 => active(dice, words, &mut acts),
         _ => simultaneous(dice, &mut acts),
@@ -152,8 +177,18 @@ fn sysctls(dice: &mut Dice, words: &Flavours) -> Vec<(&'static str, u64)> {
     if words.has("header") && dice.percent(50) {
         all.push(("tcp_reflect_tos", 1));
     }
+    if words.has("fastopen") {
+        client::sysctls(dice, &mut all);
+    }
+    if words.has("crowd") {
+        for (name, percent, values) in CROWD {
+            if dice.percent(*percent) {
+                all.push((name, dice.pick(values)));
+            }
+        }
+    }
     if words.has("listen") {
-        if dice.percent(50) {
+        if dice.percent(50) && !words.has("fastopen") {
             all.push(("tcp_fastopen", 0x603));
         }
         if dice.percent(20) {
@@ -198,6 +233,14 @@ const SETTINGS: &[(&str, u64, &[u64])] = &[
     ("tcp_syn_linear_timeouts", 10, &[0, 2]),
 ];
 
+/// Settings of listeners, likewise.
+const CROWD: &[(&str, u64, &[u64])] = &[
+    ("tcp_abort_on_overflow", 25, &[1]),
+    ("tcp_syncookies", 40, &[0, 0, 2]),
+    ("tcp_max_syn_backlog", 30, &[1, 2, 3, 4]),
+    ("tcp_synack_retries", 20, &[1]),
+];
+
 fn draw_settings(dice: &mut Dice, all: &mut Vec<(&'static str, u64)>) {
     for (name, percent, values) in SETTINGS {
         if dice.percent(*percent) {
@@ -230,6 +273,11 @@ fn before(dice: &mut Dice, words: &Flavours) -> Vec<Act> {
         maybe(dice, 40, "TCP_DEFER_ACCEPT", &[1, 2, 5]);
         maybe(dice, 50, "TCP_FASTOPEN", &[5]);
     }
+    if words.has("blocking") {
+        maybe(dice, 40, "SO_RCVTIMEO", &[60, 200]);
+        maybe(dice, 40, "SO_SNDTIMEO", &[60, 200]);
+        maybe(dice, 40, "SO_SNDBUF", &[4_608, 20_000]);
+    }
     if words.has("urgent") {
         maybe(dice, 30, "SO_OOBINLINE", &[1]);
     }
@@ -254,7 +302,12 @@ fn before(dice: &mut Dice, words: &Flavours) -> Vec<Act> {
 }
 
 fn passive(dice: &mut Dice, words: &Flavours, acts: &mut Vec<(u64, Plan)>) {
-    acts.push((0, Plan::Act(Act::Listen)));
+    acts.push((0, Plan::Act(Act::Listen(5))));
+    // It waits for the handshake.
+    let waits = words.has("blocking") && dice.percent(40);
+    if waits {
+        acts.push((0, Plan::Act(Act::Accept)));
+    }
     let odd = words.has("listen");
     acts.push((0, Plan::Syn));
     if odd || words.has("outside") && dice.percent(30) {
@@ -270,13 +323,13 @@ fn passive(dice: &mut Dice, words: &Flavours, acts: &mut Vec<(u64, Plan)>) {
         let pause = if odd { dice.pick(&[0, 50_000, 100_000, 1_400_000]) } else { 50_000 };
         acts.push((pause, Plan::Ack(len, fin)));
     }
-    if !(odd && dice.percent(40)) {
+    if !(waits || odd && dice.percent(40)) {
         acts.push((0, Plan::Act(Act::Accept)));
     }
 }
 
 /// Something that a request or a socket that connects should not meet, with one of these acknowledgments.
-fn disturbance(dice: &mut Dice, acks: &[u32]) -> Plan {
+pub(super) fn disturbance(dice: &mut Dice, acks: &[u32]) -> Plan {
     let seq = dice.pick(&[0, 1, 1, 1, 2, 500, 100_000, u32::MAX]);
     let ack = dice.pick(acks);
     match dice.range(0, 9) {

@@ -1,7 +1,7 @@
 //! What the peer of a drawn life knows, and the segments that it makes of that.
 use super::super::network::Dice;
 use super::end::Out;
-use super::program::{Offer, Segment};
+use super::program::{Offer, PEERS, Segment};
 use lowwater_wire::tcp::TcpFlags;
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ struct Agreed {
     sack: bool,
     /// What the stack's windows are scaled by.
     scale: u8,
+    /// A SYN of the stack's has come.
+    heard: bool,
 }
 
 /// The peer.
@@ -59,7 +61,7 @@ impl Peer {
         Self {
             offer,
             stamps,
-            agreed: Agreed { stamps, sack: false, scale: 0 },
+            agreed: Agreed { stamps, sack: false, scale: 0, heard: false },
             sent: BTreeMap::new(),
             fin_at: None,
             high: 1,
@@ -70,6 +72,29 @@ impl Peer {
             most: 0,
             habits: Habits { ecn: false, tos: 0, longest: (MSS, 1_460) },
         }
+    }
+
+    /// As many others as a crowd has, and one in the place of this.
+    pub(super) fn others(&self) -> Vec<Self> {
+        let other = |_| {
+            let new = Self::new(self.offer, self.stamps, self.window);
+            Self { habits: self.habits, ..new }
+        };
+        (0..PEERS).map(other).collect()
+    }
+
+    /// How far its handshake is: what it sends next for it.
+    pub(super) fn knock(&self, at: u64) -> Segment {
+        match self.agreed.heard {
+            true => self.ack(at),
+            false => self.syn(at, false),
+        }
+    }
+
+    /// Nothing was sent or heard of a new connection.
+    pub(super) fn restart(&mut self) {
+        let new = Self::new(self.offer, self.stamps, self.window);
+        *self = Self { habits: self.habits, ..new };
     }
 
     /// It asks for ECN, or agrees to it, and sends with this TOS.
@@ -99,6 +124,7 @@ impl Peer {
             return;
         }
         if repr.flags.syn() {
+            self.agreed.heard = true;
             self.agreed.stamps = self.stamps && repr.options.timestamps.is_some();
             self.agreed.sack = self.offer.sack && repr.options.sack_permitted;
             self.agreed.scale = self.offer.scale.and(repr.options.window_scale).unwrap_or(0);
@@ -106,6 +132,10 @@ impl Peer {
         self.high = self.high.max(out.end());
         if repr.flags.ack() {
             self.una = self.una.max(repr.ack);
+            // What came with a SYN-ACK may be taken or not.
+            if self.fin_at.is_none() && self.sent.is_empty() && self.una > 1 {
+                self.sent.insert(1, self.una);
+            }
             let shift = if repr.flags.syn() { 0 } else { self.agreed.scale };
             self.edge = self.edge.max(repr.ack.saturating_add(u32::from(repr.window) << shift));
         }

@@ -1,10 +1,11 @@
 //! A drawn life of a connection as a value.
 use super::super::pace;
+use super::super::packet::letters;
 use super::super::program::Flavours;
 use super::super::stack::Place;
 use core::fmt;
 use lowwater_posix::abi;
-use lowwater_wire::tcp::TcpFlags;
+use lowwater_wire::tcp::{FastOpenCookie, TcpFlags};
 
 /// What the peer's SYN offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,23 @@ pub(super) enum Cookie {
     Request,
     /// Eight bytes that nobody gave.
     Wrong,
+    /// So many bytes that the peer gives.
+    Given(u8),
 }
+
+impl Cookie {
+    /// The option.
+    pub(super) fn option(self) -> Option<FastOpenCookie> {
+        match self {
+            Self::Request => Some(FastOpenCookie::REQUEST),
+            Self::Wrong => FastOpenCookie::new(&[1, 2, 3, 4, 5, 6, 7, 8]),
+            Self::Given(len) => FastOpenCookie::new(&vec![GIVEN; len.into()]),
+        }
+    }
+}
+
+/// What a cookie of the peer consists of.
+const GIVEN: u8 = 0xab;
 
 /// A segment of the peer. Its own numbers begin at 0, those of the stack at its SYN.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,15 +58,25 @@ pub(super) struct Segment {
     pub(super) offer: Option<Offer>,
 }
 
+/// Peers of a crowd.
+pub(super) const PEERS: usize = 5;
+
 /// What happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    Listen,
+    /// A new socket in the place of the first, which is closed.
+    Socket,
+    /// With a backlog.
+    Listen(i32),
+    /// Another peer has its turn: what comes is its own from now on.
+    Turn(u8),
     Connect,
     Accept,
     /// An option by its name, and its value. SO_LINGER's is its time, and below 0 it is off.
     Set(&'static str, i32),
     Write(usize, i32),
+    /// sendto with MSG_FASTOPEN, to the peer.
+    Fast(usize, i32),
     Read(usize, i32),
     /// writev, or with flags sendmsg, of pieces; readv, or with flags recvmsg, into rooms.
     Gather(Vec<usize>, i32),
@@ -93,7 +120,8 @@ pub(super) fn named(words: &Flavours, name: &'static str) -> &'static str {
 
 /// Flags of the calls that send and receive, as scripts name them.
 pub(super) fn msg_flags(flags: i32) -> String {
-    const NAMES: [(i32, &str); 7] = [
+    const NAMES: [(i32, &str); 8] = [
+        (abi::MSG_FASTOPEN, "MSG_FASTOPEN"),
         (abi::MSG_EOR, "MSG_EOR"),
         (abi::MSG_DONTWAIT, "MSG_DONTWAIT"),
         (abi::MSG_WAITALL, "MSG_WAITALL"),
@@ -107,31 +135,18 @@ pub(super) fn msg_flags(flags: i32) -> String {
     if names.is_empty() { "0".to_owned() } else { names.join("|") }
 }
 
-/// Flags as packetdrill writes them.
-pub(super) fn letters(flags: TcpFlags) -> String {
-    const LETTERS: [(TcpFlags, char); 9] = [
-        (TcpFlags::FIN, 'F'),
-        (TcpFlags::SYN, 'S'),
-        (TcpFlags::RST, 'R'),
-        (TcpFlags::PSH, 'P'),
-        (TcpFlags::URG, 'U'),
-        (TcpFlags::ECE, 'E'),
-        (TcpFlags::CWR, 'W'),
-        (TcpFlags::AE, 'A'),
-        (TcpFlags::ACK, '.'),
-    ];
-    let all: String = LETTERS.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, c)| *c).collect();
-    if all.is_empty() { "-".to_owned() } else { all }
-}
-
 impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listen => f.write_str("listen"),
+            Self::Socket => f.write_str("socket"),
+            Self::Listen(backlog) => write!(f, "listen {backlog}"),
+            Self::Turn(peer) => write!(f, "peer {peer}"),
             Self::Connect => f.write_str("connect"),
             Self::Accept => f.write_str("accept"),
             Self::Set(name, value) => write!(f, "{name} {value}"),
-            Self::Write(len, flags) => write!(f, "write {len} {}", msg_flags(*flags)),
+            Self::Write(len, flags) | Self::Fast(len, flags) => {
+                write!(f, "write {len} {}", msg_flags(*flags))
+            }
             Self::Read(len, flags) => write!(f, "read {len} {}", msg_flags(*flags)),
             Self::Gather(lens, flags) => write!(f, "write {lens:?} {}", msg_flags(*flags)),
             Self::Scatter(lens, flags) => write!(f, "read {lens:?} {}", msg_flags(*flags)),
@@ -167,6 +182,10 @@ pub(super) struct Program {
     pub(super) sysctls: Vec<(&'static str, u64)>,
     /// Readiness is also asked of an edge-triggered epoll set.
     pub(super) epoll: bool,
+    /// Sockets block.
+    pub(super) blocking: bool,
+    /// There are several peers.
+    pub(super) crowd: bool,
     pub(super) steps: Vec<Step>,
     /// When it is over.
     pub(super) end: u64,

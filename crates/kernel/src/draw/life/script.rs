@@ -1,12 +1,14 @@
 //! A run of a drawn life as a script in packetdrill's language.
 use super::super::pace::value;
+use super::super::packet::{PORTS, letters};
+use super::super::script::seconds;
 use super::super::stack::Place;
-use super::end::{Look, Out, TTL, WMEM};
-use super::program::{Act, Cookie, Offer, Program, Segment, letters, level, msg_flags};
+use super::end::{EVENTS, Look, Out, TTL, WMEM, timeval};
+use super::program::{Act, Cookie, Offer, Program, Segment, level, msg_flags};
 use super::trace::{Done, FIELDS, Trace};
 use core::fmt::Write as _;
 use lowwater_posix::abi;
-use lowwater_wire::tcp::{TcpFlags, TcpOptions};
+use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions};
 
 /// Fields of TCP_INFO that scripts assert where they change.
 const ASSERTED: [&str; 18] = [
@@ -29,6 +31,8 @@ const ASSERTED: [&str; 18] = [
     "rcv_wnd",
     "bytes_received",
 ];
+/// What a step came to whose call waits.
+const BLOCKS: &str = "blocks";
 /// The stack's timestamp at the beginning, in milliseconds.
 const STAMP: u64 = 1_000;
 
@@ -42,10 +46,15 @@ pub(super) fn text(program: &Program, run: &Trace, steps: usize) -> String {
         said: None,
         ready: vec![],
         marked: false,
+        blocking: program.blocking,
+        waits: false,
+        turn: program.crowd.then_some(0),
+        next: 4,
     };
     script.head(program);
-    for (step, done) in program.steps.iter().zip(&run.steps).take(steps) {
-        script.step(step.at, &step.act, done);
+    for (i, (step, done)) in program.steps.iter().zip(&run.steps).take(steps).enumerate() {
+        let back = run.steps[i..].iter().take(steps - i).find_map(|done| done.woken.as_ref());
+        script.step(step.at, &step.act, done, back.filter(|_| done.ret == BLOCKS));
     }
     script.text
 }
@@ -63,6 +72,13 @@ struct Script {
     ready: Vec<i16>,
     /// TOS and TTL are said.
     marked: bool,
+    /// Sockets block, and a call waits, beside which a script makes no other.
+    blocking: bool,
+    waits: bool,
+    /// Of several peers, whose turn it is.
+    turn: Option<u16>,
+    /// The number of the next descriptor.
+    next: i32,
 }
 
 impl Script {
@@ -83,16 +99,38 @@ impl Script {
         set.extend(program.sysctls.iter().map(|(name, value)| format!("net.ipv4.{name}={value}")));
         set.push(format!("net.ipv4.tcp_wmem='{WMEM}'"));
         self.line(&format!("`sysctl -q {}`", set.join(" ")));
-        self.line("0 socket(..., SOCK_STREAM|SOCK_NONBLOCK, IPPROTO_TCP) = 3");
+        self.socket("0");
+    }
+
+    /// The first socket, bound to its port.
+    fn socket(&mut self, at: &str) {
+        let ty = if self.blocking { "SOCK_STREAM" } else { "SOCK_STREAM|SOCK_NONBLOCK" };
+        self.line(&format!("{at} socket(..., {ty}, IPPROTO_TCP) = 3"));
         self.line("+0 setsockopt(3, SOL_SOCKET, SO_REUSEADDR, [1], 4) = 0");
         self.line("+0 bind(3, ..., ...) = 0");
     }
 
-    fn step(&mut self, at: u64, act: &Act, done: &Done) {
-        let pause = seconds(at.saturating_sub(self.last));
-        self.last = at.max(self.last);
-        let said = self.act(act, &done.ret);
-        self.line(&format!("+{pause} {said}"));
+    /// A step; one whose call waits is told `back`, when that came back, and with what.
+    fn step(&mut self, at: u64, act: &Act, done: &Done, back: Option<&(u64, String)>) {
+        let pause = at.saturating_sub(self.last);
+        if let Act::Turn(peer) = act {
+            self.turn = Some((*peer).into());
+        } else if *act == Act::Socket {
+            self.line(&format!("+{} close(3) = 0", seconds(pause)));
+            self.socket("+0");
+            self.conn = None;
+        } else {
+            let ret = back.map_or(&done.ret, |(_, ret)| ret);
+            let said = self.act(act, ret);
+            let until = back.map(|(end, _)| format!("...{}", seconds(end.saturating_sub(self.last))));
+            // A script waits for whatever it begins.
+            let never = if until.is_none() && done.ret == BLOCKS { "// never comes back: " } else { "" };
+            self.line(&format!("{never}+{}{} {said}", seconds(pause), until.unwrap_or_default()));
+        }
+        if !matches!(act, Act::Turn(_)) {
+            self.last = at.max(self.last);
+        }
+        self.waits |= done.ret == BLOCKS;
         for out in &done.at_once {
             self.out(out);
         }
@@ -100,33 +138,36 @@ impl Script {
         for out in &done.later {
             self.out(out);
         }
+        self.waits &= done.woken.is_none();
         self.look(&done.look_later);
     }
 
     fn act(&mut self, act: &Act, ret: &str) -> String {
         let fd = self.conn.unwrap_or(3);
         match act {
-            Act::Listen => format!("listen(3, 5) = {ret}"),
+            Act::Socket | Act::Turn(_) => String::new(),
+            Act::Listen(backlog) => format!("listen(3, {backlog}) = {ret}"),
             Act::Connect => {
                 self.conn = Some(3);
                 format!("connect(3, ..., ...) = {ret}")
             }
             Act::Accept => {
-                let made = ret == "fd";
-                let said = format!("accept4(3, ..., ..., SOCK_NONBLOCK) = {}", if made { "4" } else { ret });
-                self.conn = if made { Some(4) } else { self.conn };
+                let made = ret.starts_with("fd");
+                let fd = self.next.to_string();
+                let flags = if self.blocking { "0" } else { "SOCK_NONBLOCK" };
+                let said = format!("accept4(3, ..., ..., {flags}) = {}", if made { &fd } else { ret });
+                if made {
+                    self.conn = Some(self.next);
+                    self.next += 1;
+                }
                 said
             }
-            Act::Set("SO_LINGER", time) => format!(
-                "setsockopt({fd}, SOL_SOCKET, SO_LINGER, {{onoff={}, linger={}}}, 8) = {ret}",
-                i32::from(*time >= 0),
-                time.max(&0)
-            ),
-            Act::Set(name, value) => {
-                let level = level(name).1;
-                format!("setsockopt({fd}, {level}, {name}, [{value}], 4) = {ret}")
-            }
+            Act::Set(name, value) => set(fd, name, *value, ret),
             Act::Write(len, flags) => format!("send({fd}, ..., {len}, {}) = {ret}", msg_flags(*flags)),
+            Act::Fast(len, flags) => {
+                self.conn = Some(3);
+                format!("sendto(3, ..., {len}, {}, ..., ...) = {ret}", msg_flags(*flags))
+            }
             Act::Read(len, flags) => format!("recv({fd}, ..., {len}, {}) = {ret}", msg_flags(*flags)),
             Act::Gather(lens, 0) => format!("writev({fd}, {}, {}) = {ret}", pieces(lens), lens.len()),
             Act::Scatter(lens, 0) => format!("readv({fd}, {}, {}) = {ret}", pieces(lens), lens.len()),
@@ -175,10 +216,7 @@ impl Script {
         if !blocks.is_empty() {
             words.push(format!("nop,nop,sack {}", blocks.join(" ")));
         }
-        words.extend(offer.cookie.map(|cookie| match cookie {
-            Cookie::Request => "FO,nop,nop".to_owned(),
-            Cookie::Wrong => "FO 0102030405060708,nop,nop".to_owned(),
-        }));
+        words.extend(offer.cookie.and_then(Cookie::option).map(|cookie| fast_open(&cookie)));
         let ack = if s.flags.ack() { format!(" ack {}", s.ack) } else { String::new() };
         let urgent =
             if s.flags.contains(TcpFlags::URG) { format!(" urg {}", s.urgent) } else { String::new() };
@@ -189,7 +227,8 @@ impl Script {
             Some(mark) => (*mark).to_owned(),
             None => format!("[tos {:#x}] ", s.tos),
         };
-        format!("< {mark}{flags} {}:{end}({}){ack} win {}{urgent}{options}", s.seq, s.len, s.window)
+        let ends = self.turn.map_or_else(String::new, |turn| format!(":{} > :{}: ", PORTS.1 + turn, PORTS.0));
+        format!("< {mark}{ends}{flags} {}:{end}({}){ack} win {}{urgent}{options}", s.seq, s.len, s.window)
     }
 
     fn out(&mut self, out: &Out) {
@@ -211,6 +250,7 @@ impl Script {
         if r.flags.syn() {
             options = match o.timestamps {
                 // Their value has a name from here on.
+                Some(_) if r.flags.ack() && o.fastopen.is_some() => " <...>".to_owned(),
                 Some(_) => self.syn_options(o),
                 None => " <...>".to_owned(),
             };
@@ -224,8 +264,9 @@ impl Script {
         // Said of all from the first that is not as usual.
         self.marked |= (tos, ttl) != (0, TTL);
         let mark = if self.marked { format!("[tos {tos:#x}, ttl {ttl}] ") } else { String::new() };
+        let ends = self.turn.map_or_else(String::new, |_| format!(":{} > :{}: ", r.src_port, r.dst_port));
         self.line(&format!(
-            "+{} > {mark}{flags} {seq}:{end}({len}){ack} win {window}{urgent}{options}",
+            "+{} > {mark}{ends}{flags} {seq}:{end}({len}){ack} win {window}{urgent}{options}",
             seconds(pause)
         ));
     }
@@ -237,18 +278,16 @@ impl Script {
         let pad = if o.sack_permitted { "sackOK" } else { "nop,nop" };
         words.push(format!("{pad},TS val {} ecr {echo}", self.last_stamp));
         words.extend(o.window_scale.map(|scale| format!("nop,wscale {scale}")));
-        if o.fastopen.is_some() {
-            return " <...>".to_owned();
-        }
+        words.extend(o.fastopen.map(|cookie| fast_open(&cookie)));
         format!(" <{}>", words.join(","))
     }
 
     fn look(&mut self, look: &Look) {
         let ready = look.ready.clone();
-        if ready != self.ready {
+        if ready != self.ready && !self.waits {
             if let (Some(fd), Some(revents)) = (self.conn, ready.last()) {
                 let ret = i32::from(*revents != 0);
-                let (asked, got) = (poll_words(0x2007), poll_words(*revents));
+                let (asked, got) = (poll_words(EVENTS), poll_words(*revents));
                 self.line(&format!("+0 poll([{{fd={fd}, events={asked}, revents={got}}}], 1, 0) = {ret}"));
             }
             self.ready = ready;
@@ -274,6 +313,26 @@ impl Script {
     }
 }
 
+fn set(fd: i32, name: &str, value: i32, ret: &str) -> String {
+    let (value, len) = match name {
+        "SO_LINGER" => (format!("{{onoff={}, linger={}}}", i32::from(value >= 0), value.max(0)), 8),
+        "SO_RCVTIMEO" | "SO_SNDTIMEO" => {
+            let (seconds, micros) = timeval(value);
+            (format!("{{tv_sec={seconds}, tv_usec={micros}}}"), 16)
+        }
+        _ => (format!("[{value}]"), 4),
+    };
+    format!("setsockopt({fd}, {}, {name}, {value}, {len}) = {ret}", level(name).1)
+}
+
+/// The option of Fast Open, filled up to whole words.
+fn fast_open(cookie: &FastOpenCookie) -> String {
+    let hex: String = cookie.as_slice().iter().map(|byte| format!("{byte:02x}")).collect();
+    let space = if hex.is_empty() { "" } else { " " };
+    let pad = if (cookie.len() + 2).is_multiple_of(4) { "" } else { ",nop,nop" };
+    format!("FO{space}{hex}{pad}")
+}
+
 fn pieces(lens: &[usize]) -> String {
     let all: Vec<String> = lens.iter().map(|len| format!("{{..., {len}}}")).collect();
     format!("[{}]", all.join(", "))
@@ -296,11 +355,4 @@ fn poll_words(events: i16) -> String {
     let all: Vec<&str> =
         NAMES.iter().filter(|(bit, _)| i32::from(events) & bit != 0).map(|(_, name)| *name).collect();
     if all.is_empty() { "0".to_owned() } else { all.join("|") }
-}
-
-/// Microseconds as seconds, as short as they can be written.
-fn seconds(us: u64) -> String {
-    let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
-    let text = text.trim_start_matches('0').trim_end_matches('0').trim_end_matches('.');
-    if text.is_empty() { "0".to_owned() } else { text.to_owned() }
 }

@@ -4,10 +4,14 @@ use super::super::pace::{self, Field, Paced as _, SLACK, value};
 use super::super::stack::{Stack, note_waits};
 use super::end::{End, Look, Out};
 use super::program::Program;
+use lowwater_core::base::Instant;
 use lowwater_drill::Target;
 
-/// TCP_CLOSE in TCP_INFO.
+/// TCP_CLOSE and TCP_SYN_SENT in TCP_INFO.
 const CLOSED: u8 = 7;
+const SYN_SENT: u8 = 2;
+/// How late a call whose time is over may come back, in microseconds: the longest time that is drawn is 200 ms.
+const WOKEN_LATE: u64 = SLACK + pace::most_late(200_000);
 /// Fields of TCP_INFO that must be equal after each step: name, offset and length. Not the count of probes, which a segment resets or not by
 /// how much memory the kernel has set aside for the socket, nor what the timers back off by (linux-differences.md).
 pub(super) const FIELDS: &[Field] = &[
@@ -44,8 +48,12 @@ pub(super) const FIELDS: &[Field] = &[
     ("rcv_wnd", 232, 4),
     ("total_rto", 240, 2),
 ];
+/// Those of a listener: how many connections wait for accept(), and how many may.
+const LISTENER: &[Field] = &[("state", 0, 1), ("waiting", 24, 4), ("backlog", 28, 4)];
 /// Segments with data that came.
 const SEGMENTS_IN: Field = ("data_segs_in", 152, 4);
+/// Segments that were sent.
+const SEGMENTS_OUT: Field = ("segs_out", 136, 4);
 /// Words of SO_MEMINFO that are told beside a difference: name, offset and length.
 const MEMORY: &[Field] = &[("rmem_alloc", 0, 4), ("rcvbuf", 4, 4), ("sndbuf", 12, 4), ("wmem_queued", 20, 4)];
 /// Times in TCP_INFO, which are compared roughly.
@@ -63,8 +71,8 @@ pub(super) struct Done {
     /// What timers made leave up to the next step.
     pub(super) later: Vec<Out>,
     pub(super) look_later: Look,
-    /// What the call that waited came to, if it came back.
-    pub(super) woken: Option<String>,
+    /// When the call that waited came back and what it came to, if it did.
+    pub(super) woken: Option<(u64, String)>,
     /// By how much timers were late then, in microseconds, and with them all steps behind this one.
     pub(super) late: u64,
 }
@@ -104,11 +112,16 @@ pub(super) fn run<T: Target>(
         }
         note_waits(end.target, base, &mut done.later);
         done.late = end.base.nanos_since(base) / 1_000;
-        done.woken = end.woken();
+        done.woken = woken(&mut end, base);
         done.look_later = end.look();
         trace.steps.push(done);
     }
     Ok(trace)
+}
+
+/// Asks for the call that waited; times are counted from `base`.
+fn woken<T: Target>(end: &mut End<'_, T>, base: Instant) -> Option<(u64, String)> {
+    end.woken().map(|(at, what)| (at.nanos_since(base) / 1_000, what))
 }
 
 /// Runs a program on the stack at the times at which another run came, with timers that are as late: those that made something leave, as they
@@ -139,7 +152,7 @@ pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) 
         let base = end.base;
         done.later.extend(pace::linger(&mut end, shift(i + 1, next), like_step.late));
         note_waits(end.target, base, &mut done.later);
-        done.woken = end.woken();
+        done.woken = woken(&mut end, base);
         done.look_later = end.look();
         trace.steps.push(done);
     }
@@ -209,12 +222,23 @@ fn differ(at: u64, stack: &Done, kernel: &Done) -> Option<String> {
     if in_step && let Some(what) = looks(&stack.look, &kernel.look) {
         return Some(what);
     }
-    if stack.woken != kernel.woken {
+    if !came_alike(stack.woken.as_ref(), kernel.woken.as_ref(), kernel.late) {
         return Some(format!("came back: stack {:?}, kernel {:?}", stack.woken, kernel.woken));
     }
     looks(&stack.look_later, &kernel.look_later)
         .map(|what| format!("later: {what}"))
         .or_else(|| times(&stack.look_later, &kernel.look_later))
+}
+
+/// Both calls still wait, or came back with the same at the same time, as far as timers that were late tell.
+fn came_alike(stack: Option<&(u64, String)>, kernel: Option<&(u64, String)>, late: u64) -> bool {
+    match (stack, kernel) {
+        (None, None) => true,
+        (Some((s, ours)), Some((k, theirs))) => {
+            ours == theirs && k + SLACK >= *s && *k <= s + late + WOKEN_LATE
+        }
+        _ => false,
+    }
 }
 
 fn same(stack: &[Out], kernel: &[Out]) -> bool {
@@ -234,11 +258,20 @@ fn looks(stack: &Look, kernel: &Look) -> Option<String> {
     if stack.edges != kernel.edges {
         all.push(format!("epoll: stack {:x?}, kernel {:x?}", stack.edges, kernel.edges));
     }
+    if let (Some(s), Some(k)) = (&stack.listener, &kernel.listener) {
+        let both = LISTENER.iter().map(|field| (field.0, value(s, *field), value(k, *field)));
+        let differ = both.filter(|(_, s, k)| s != k);
+        all.extend(differ.map(|(name, s, k)| format!("listener {name}: stack {s}, kernel {k}")));
+    }
     if let (Some(s), Some(k)) = (&stack.info, &kernel.info) {
         // What a connection that is over still counts says nothing.
         let over = [s, k].iter().all(|info| info.first() == Some(&CLOSED));
         // Nor does a guess of the peer's segments before there was one.
         let silent = value(k, SEGMENTS_IN) == 0;
+        // Nor what a connection is to be whose SYN waits for the first write (linux-differences.md).
+        let waits =
+            [s, k].iter().all(|info| info.first() == Some(&SYN_SENT) && value(info, SEGMENTS_OUT) == 0);
+        let over = over || waits;
         let says = |name: &str| (!over || name == "state") && !(silent && name == "rcv_mss");
         let both = FIELDS
             .iter()
