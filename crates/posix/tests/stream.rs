@@ -5,7 +5,7 @@ use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
-use lowwater_posix::{Call, Errno, Fd, Name, Optval, Piece, RecvKind, Room, SendKind};
+use lowwater_posix::{Call, Errno, Fd, Host, Name, Optval, Piece, RecvKind, Room, SendKind, Settings};
 use support::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -457,5 +457,22 @@ fn this_host_is_reached_at_all_of_127_from_127_0_0_1() {
         done(&mut host, Call::Connect { fd, addr });
         let told = done(&mut host, Call::Getsockname { fd }).addr.map(|told| told.ip());
         assert_eq!(told, Some("127.0.0.1".parse().expect("an address")));
+    }
+}
+
+#[test]
+fn what_nothing_leads_to_says_so_before_whose_the_address_is() {
+    // A world of IPv6 alone.
+    let (addresses, routes) = (vec![(A6.parse().expect("an address"), 64)], Vec::new());
+    let mut host = Host::new(Settings { addresses, routes, ..Settings::default() }).expect("a host");
+    let (from, to) =
+        ("127.0.0.1:0".parse().expect("an address"), "192.0.2.1:80".parse().expect("an address"));
+    for ty in [SOCK_STREAM, SOCK_DGRAM] {
+        let fd = ok(&mut host, Call::Socket { domain: AF_INET, ty, protocol: 0 });
+        ok(&mut host, Call::Bind { fd, addr: Name::Inet(from) });
+        assert_eq!(
+            done(&mut host, Call::Connect { fd, addr: Name::Inet(to) }).errno,
+            Some(Errno::ENETUNREACH)
+        );
     }
 }
