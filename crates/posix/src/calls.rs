@@ -29,6 +29,9 @@ const PROTOCOL_MAX: i32 = 263;
 pub(crate) const IOVECS_MAX: usize = 1_024;
 pub(crate) const BYTES_MAX: usize = 0x7fff_f000;
 
+/// The upper byte of requests that are for sockets (`SOCK_IOC_TYPE`).
+const SOCKET_IOCTLS: i32 = 0x89;
+
 impl Host {
     /// Attempts a call, for the first time or again.
     pub(crate) fn attempt(&mut self, call: &Call, p: &mut Progress) -> Answer {
@@ -196,7 +199,11 @@ impl Host {
             File::Epoll(_) => return Err(Errno::EINVAL),
             File::Pipe(id, _) if request == FIONREAD => self.pipes.waiting(*id) as u64,
             File::Pipe(..) => return Err(Errno::ENOTTY),
-            File::Socket(sock) => self.socket_ioctl(sock, request)?,
+            // What the protocol does not know is one of devices, whose argument is read first (`sock_do_ioctl`).
+            File::Socket(sock) => self.socket_ioctl(sock, request).map_err(|errno| match errno {
+                Errno::ENOTTY if arg.is_none() && request >> 8 == SOCKET_IOCTLS => Errno::EFAULT,
+                errno => errno,
+            })?,
         };
         arg.ok_or(Errno::EFAULT)?;
         let int = i32::try_from(told).unwrap_or(i32::MAX);
@@ -246,16 +253,20 @@ impl Host {
         let any: IpAddr = if sock.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let addr = match sock.kind {
             // What was bound anew after the connection was over.
-            Kind::Conn(id) if self.is_over(id) && sock.bound.is_some_and(|b| b.port() != 0) => sock.bound,
+            Kind::Conn(_) if sock.knobs.past.rebound => sock.bound,
             // A bind() that failed has taken the address of a connection that is over (`inet_reset_saddr`), not its port.
             Kind::Conn(id) if sock.bound.is_none() => {
                 self.stack.local_addr(id).ok().map(|a| SocketAddr::new(any, a.port()))
             }
+            Kind::Udp(_) if !self.has_port(sock) => sock.bound,
             Kind::Conn(id) | Kind::Udp(id) => self.stack.local_addr(id).ok().or(sock.bound),
             Kind::Fresh | Kind::Listener(_) => sock.bound,
         };
-        let any = SocketAddr::new(any, 0);
-        Ok(Reply { addr: Some(sock.shown(addr.unwrap_or(any))), ..Reply::ok(0) })
+        let mut addr = addr.unwrap_or(SocketAddr::new(any, 0));
+        if addr.port() == 0 {
+            addr.set_port(sock.knobs.past.port);
+        }
+        Ok(Reply { addr: Some(sock.shown(addr)), ..Reply::ok(0) })
     }
 
     /// getpeername(2): not before the handshake is through, not after the end (`inet_getname`).

@@ -1,15 +1,19 @@
 //! UDP sockets: connect, send and receive datagrams (`udp_sendmsg`, `udp_recvmsg`).
-use crate::abi::{MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC};
+use crate::abi::{
+    AF_INET, EPOLLOUT, IP_FREEBIND, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, SOL_IP,
+};
 use crate::block::Progress;
 use crate::call::{Call, Fd, Name, RecvKind, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{Kind, Sock, take_addr};
 use crate::host::Host;
+use crate::poll::WRITING;
 use crate::recv::Read;
 use crate::send::Write;
 use core::net::{Ipv4Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId};
+use lowwater_core::udp::BindManner;
 
 /// The longest datagram that anybody may ask for (`udp_sendmsg`).
 const LEN_MAX: usize = 0xffff;
@@ -17,14 +21,32 @@ const LEN_MAX: usize = 0xffff;
 const LEN_MAX_V4: usize = LEN_MAX - 20 - 8;
 const LEN_MAX_V6: usize = LEN_MAX - 8;
 
+/// AF_INET as addresses have it.
+const IN: u16 = AF_INET as u16;
+
 impl Host {
     /// Makes the stack's socket for one that was bound.
     pub(crate) fn bind_udp(&mut self, sock: &mut Sock) -> Result<(), Errno> {
         let bound = sock.bound.ok_or(Errno::EINVAL)?;
-        let id = self.stack.udp_bind(self.now, bound)?;
+        // Who may share a place was asked of the descriptors (`collides`).
+        let manner = BindManner {
+            shared: true,
+            v6_only: sock.v6only(),
+            free: sock.plain(SOL_IP, IP_FREEBIND) != 0,
+            stays: sock.v6 && bound.is_ipv4(),
+        };
+        if let Kind::Udp(id) = sock.kind {
+            return Ok(self.stack.udp_attach(id, bound, manner)?);
+        }
+        let id = self.stack.udp_bind_with(self.now, bound, manner)?;
         sock.kind = Kind::Udp(id);
         self.apply_udp_options(sock, id);
         Ok(())
+    }
+
+    /// The address that it sends from: what connecting has fixed in IPv4 is for nothing else any more (`ip6_dst_lookup_tail`).
+    fn udp_source(&self, sock: &Sock) -> Option<SocketAddr> {
+        self.place_of(sock).filter(|place| place.is_ipv4()).or(sock.bound)
     }
 
     fn udp_id(&mut self, fd: Fd) -> Result<SocketId, Errno> {
@@ -40,27 +62,24 @@ impl Host {
         // The port comes first, whatever the address is worth (`inet_dgram_connect`).
         let id = self.udp_id(fd)?;
         let sock = self.files.sock(fd)?;
-        let remote = Self::stack_remote(udp_addr(sock, name)?, sock.bound);
-        self.may_reach(sock.bound, remote)?;
+        let from = self.udp_source(sock);
+        let remote = Self::stack_remote(udp_addr(sock, name, Errno::EAFNOSUPPORT)?, from);
+        self.may_reach(from, remote)?;
         self.stack.udp_connect(self.now, id, remote)?;
         Ok(Reply::ok(0))
     }
 
-    /// connect() with AF_UNSPEC: a port that the system chose goes back (`__udp_disconnect`), unless datagrams wait there.
+    /// connect() with AF_UNSPEC: a port that the system chose goes back (`__udp_disconnect`).
     fn udp_disconnect(&mut self, fd: Fd) -> Result<Reply, Errno> {
         let sock = self.files.sock(fd)?;
         let (kind, chosen) = (sock.kind, sock.chosen);
         let Kind::Udp(id) = kind else { return Ok(Reply::ok(0)) };
-        if !chosen || self.stack.udp_first_len(id).is_ok() {
+        if chosen {
+            self.give_port_back(fd)?;
+            self.stack.udp_detach(id)?;
+        } else {
             self.stack.udp_connect(self.now, id, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))?;
-            return Ok(Reply::ok(0));
         }
-        let error = self.stack.take_error(id).map(Errno::from);
-        self.stack.close(self.now, id)?;
-        let sock = self.files.sock_mut(fd)?;
-        (sock.kind, sock.error) = (Kind::Fresh, error);
-        self.give_port_back(fd)?;
-        self.files.index(fd);
         Ok(Reply::ok(0))
     }
 
@@ -102,6 +121,35 @@ impl Host {
         Ok(Some(Reply { data: data.slice(..copied), addr, msg_flags, ..Reply::ok(ret as i64) }))
     }
 
+    /// Each datagram that has left tells whoever watches for edges that there is room, whatever there was before (`sock_wfree`).
+    fn tell_of_departure(&mut self, fd: Fd) {
+        if self.readiness(fd).is_some_and(|bits| bits & EPOLLOUT != 0) {
+            self.wake_fd(fd, WRITING);
+        }
+    }
+
+    /// Whom a call names; of one that names nobody the socket has a peer.
+    fn udp_destination(&self, write: &Write, id: SocketId) -> Result<Option<SocketAddr>, Errno> {
+        let sock = self.files.sock(write.fd)?;
+        let to = match write.to {
+            None => None,
+            // An AF_INET socket takes it for an AF_INET address with port 0, an AF_INET6 one for none.
+            Some(Name::Unspec) if !sock.v6 => return Err(Errno::EINVAL),
+            Some(Name::Unspec) => None,
+            Some(Name::Other(_)) if sock.v6 => return Err(Errno::EINVAL),
+            Some(name) => {
+                Some(Self::stack_remote(udp_addr(sock, name, Errno::ENETUNREACH)?, self.udp_source(sock)))
+            }
+        };
+        if to.is_some_and(|to| to.port() == 0) {
+            return Err(Errno::EINVAL);
+        }
+        if to.is_none() && self.stack.peer_addr(id).is_err() {
+            return Err(Errno::EDESTADDRREQ);
+        }
+        Ok(to)
+    }
+
     pub(crate) fn udp_send(&mut self, call: &Call, p: &mut Progress) -> Answer {
         let write = Write::of(call)?;
         // Before anything else (`inet_send_prepare`).
@@ -112,31 +160,23 @@ impl Host {
         if write.data.len() > LEN_MAX {
             return Err(Errno::EMSGSIZE);
         }
-        if write.has(MSG_OOB) {
+        // IPv6 does not look at it, nor at the peer beside AF_UNSPEC (`udpv6_sendmsg`).
+        if write.has(MSG_OOB) && !sock.v6 {
             return Err(Errno::EOPNOTSUPP);
         }
-        let to = match write.to {
-            None => None,
-            // An AF_INET socket takes it for an AF_INET address with port 0, an AF_INET6 one for none.
-            Some(Name::Unspec) if !sock.v6 => return Err(Errno::EINVAL),
-            Some(Name::Unspec) => None,
-            Some(Name::Other(_)) if sock.v6 => return Err(Errno::EINVAL),
-            Some(name) => Some(Self::stack_remote(udp_addr(sock, name)?, sock.bound)),
-        };
-        if to.is_some_and(|to| to.port() == 0) {
-            return Err(Errno::EINVAL);
-        }
-        if to.is_none() && self.stack.peer_addr(id).is_err() {
-            return Err(Errno::EDESTADDRREQ);
+        let to = self.udp_destination(&write, id)?;
+        let to_v4 = to.or_else(|| self.stack.peer_addr(id).ok()).is_none_or(|to| to.is_ipv4());
+        if write.has(MSG_OOB) && to_v4 && write.to != Some(Name::Unspec) {
+            return Err(Errno::EOPNOTSUPP);
         }
         if write.is_strange_to(sock) {
             return Err(Errno::EINVAL);
         }
+        // Before a pending error and what was shut down (`ip_route_output_flow`, `__ip_append_data`).
         if let Some(to) = to {
-            self.may_reach(sock.bound, to)?;
+            self.may_reach(self.udp_source(sock), to)?;
+            self.stack.ip().lookup(None, to.ip(), self.now)?;
         }
-        // Before a pending error and what was shut down (`__ip_append_data`).
-        let to_v4 = to.or_else(|| self.stack.peer_addr(id).ok()).is_none_or(|to| to.is_ipv4());
         if write.data.len() > if to_v4 { LEN_MAX_V4 } else { LEN_MAX_V6 } {
             return Err(Errno::EMSGSIZE);
         }
@@ -146,14 +186,22 @@ impl Host {
         if shut || write.bad {
             // EPIPE without SIGPIPE: that is for streams.
             let why = if shut { Errno::EPIPE } else { Errno::EFAULT };
-            return Err(self.stack.take_error(id).map_or(why, Errno::from));
+            let error = self.stack.take_error(id).map(Errno::from);
+            if error.is_none() && !shut {
+                // The packet that was made for it is given up.
+                self.tell_of_departure(write.fd);
+            }
+            return Err(error.unwrap_or(why));
         }
         let sent = match to {
             Some(to) => self.stack.udp_send_to(self.now, id, write.data, to),
             None => self.stack.udp_send(self.now, id, write.data),
         };
         match sent {
-            Ok(n) => Ok(Some(Reply::ok(n as i64))),
+            Ok(n) => {
+                self.tell_of_departure(write.fd);
+                Ok(Some(Reply::ok(n as i64)))
+            }
             Err(Error::WouldBlock) if !patient => Err(Errno::EAGAIN),
             Err(Error::WouldBlock) => p.wait(self.now, timeout),
             Err(e) => Err(e.into()),
@@ -161,9 +209,11 @@ impl Host {
     }
 }
 
-/// An address as datagram sockets take it: those of AF_INET6 take a sockaddr_in too (`udpv6_sendmsg`, `ip6_datagram_connect`).
-fn udp_addr(sock: &Sock, name: Name) -> Result<SocketAddr, Errno> {
+/// An address as datagram sockets take it: those of AF_INET6 take a sockaddr_in too (`udpv6_sendmsg`, `ip6_datagram_connect`), or with
+/// IPV6_V6ONLY fail with `v4`.
+fn udp_addr(sock: &Sock, name: Name, v4: Errno) -> Result<SocketAddr, Errno> {
     let addr = match name {
+        Name::Inet(SocketAddr::V4(_)) | Name::Short(IN) if sock.v6only() => return Err(v4),
         Name::Inet(addr @ SocketAddr::V4(_)) => addr,
         name => take_addr(sock.v6, name)?,
     };

@@ -119,8 +119,19 @@ pub(crate) struct Knobs {
     pub(crate) feedback: Option<Box<Feedback>>,
     /// What ICMP said of a connection that was dissolved, for SO_ERROR alone (`sk_err_soft`).
     pub(crate) soft: Option<Errno>,
+    /// What is remembered of the connection.
+    pub(crate) past: Past,
+}
+
+/// What a socket remembers of its connection beside TCP_INFO.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Past {
     /// Whoever waits has heard of the peer's FIN.
     pub(crate) fin_told: bool,
+    /// It is over, and the socket was bound anew.
+    pub(crate) rebound: bool,
+    /// The port that went back to the system, which getsockname() still tells (`inet_sport`).
+    pub(crate) port: u16,
 }
 
 impl Sock {
@@ -147,7 +158,8 @@ impl Sock {
     pub(crate) fn child(&self, id: SocketId, nonblocking: bool) -> Self {
         let (kind, attempt) = (Kind::Conn(id), Attempt::None);
         let mine = self.knobs.heirs.get(&id).unwrap_or(&self.knobs).clone();
-        let knobs = Knobs { heirs: BTreeMap::new(), feedback: None, soft: None, fin_told: false, ..mine };
+        let knobs =
+            Knobs { heirs: BTreeMap::new(), feedback: None, soft: None, past: Past::default(), ..mine };
         // The port is the listener's: a connection that is over has none (`sk_clone_lock`).
         let options = SocketOptions { priority: Some(0), ..self.options.clone() };
         Self {

@@ -363,7 +363,7 @@ impl Host {
             return false;
         }
         let sock = self.files.fd_of(id).and_then(|fd| self.files.sock_mut(fd).ok());
-        sock.is_none_or(|sock| !core::mem::replace(&mut sock.knobs.fin_told, true))
+        sock.is_none_or(|sock| !core::mem::replace(&mut sock.knobs.past.fin_told, true))
     }
 }
 

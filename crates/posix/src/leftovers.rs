@@ -2,6 +2,7 @@
 //! port (`sk_reuse`, `tw_reuse`), and who binds to the port is asked whether it would, too (`inet_csk_bind_conflict`).
 use core::net::IpAddr;
 use lowwater_core::base::Tuple;
+use lowwater_core::stack::covers;
 
 /// So many may stand here before those that are gone are looked for.
 const LOOK_AFTER: usize = 64;
@@ -40,7 +41,7 @@ impl Leftovers {
         self.left.push((flow, shares));
     }
 
-    /// Some of them keep `port` at `ip` (`None`: at any address) from a socket that would share it so.
+    /// Some of them keep `port` at `ip` (`None`: at any address, an unspecified one: at any of its family) from a socket that would share it so.
     pub(crate) fn keep(
         &self,
         ip: Option<IpAddr>,
@@ -48,7 +49,7 @@ impl Leftovers {
         shares: Shares,
         lives: impl Fn(&Tuple) -> bool,
     ) -> bool {
-        let here = |flow: &Tuple| flow.local_port == port && ip.is_none_or(|ip| ip == flow.local_ip);
+        let here = |flow: &Tuple| flow.local_port == port && covers(ip, flow.local_ip);
         // Of one flow the last one counts.
         let last = |at: usize, flow: &Tuple| !self.left[at + 1..].iter().any(|(later, _)| later == flow);
         let keeps = |(at, (flow, theirs)): (usize, &(Tuple, Shares))| {

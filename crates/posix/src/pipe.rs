@@ -1,6 +1,6 @@
 //! Pipes in memory, and splice(2) between them and sockets.
 use crate::abi::{
-    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWRNORM, MSG_PEEK, O_CLOEXEC, O_DIRECT,
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWRNORM, MSG_PEEK, O_APPEND, O_CLOEXEC, O_DIRECT,
     O_NONBLOCK, SPLICE_F_MORE, SPLICE_F_NONBLOCK,
 };
 use crate::block::Progress;
@@ -232,6 +232,8 @@ impl Host {
             (End::Pipe(a, Side::Read), End::Socket(fd)) => match (off_in, off_out) {
                 (Some(_), _) => Err(Errno::ESPIPE),
                 (_, Some(_)) => Err(Errno::EINVAL),
+                // A place to write at is no end to append to (`do_splice`).
+                _ if self.files.status(fd) & O_APPEND != 0 => Err(Errno::EINVAL),
                 _ => self.splice_out(a, fd, *len, *flags, p),
             },
             (End::Socket(fd), End::Pipe(b, Side::Write)) => match (off_in, off_out) {

@@ -7,7 +7,7 @@ use crate::block::Progress;
 use crate::call::{Fd, Name, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
-use crate::files::{Attempt, File, Kind, Residue, Sock, take_addr};
+use crate::files::{Attempt, File, Kind, Past, Residue, Sock, take_addr};
 use crate::host::{ANY, Host};
 use crate::leftovers::Shares;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -19,9 +19,8 @@ use lowwater_core::tcp::{How, SocketOptions, State};
 const READING: u8 = 1;
 const WRITING: u8 = 2;
 
-/// What two sockets that are bound to one port must agree on.
-fn collide(a: &Sock, b: &Sock) -> bool {
-    let (Some(x), Some(y)) = (a.bound, b.bound) else { return false };
+/// What two sockets that have these places must agree on.
+fn collide((a, x): (&Sock, SocketAddr), (b, y): (&Sock, SocketAddr)) -> bool {
     let (x_any, y_any) = (x.ip().is_unspecified(), y.ip().is_unspecified());
     if x.port() == 0 || x.port() != y.port() || a.stream != b.stream || !(x.ip() == y.ip() || x_any || y_any)
     {
@@ -63,6 +62,10 @@ impl Host {
         if matches!(addr.ip(), IpAddr::V6(ip) if ip.is_multicast()) {
             return Err(Errno::EINVAL);
         }
+        // Sockets of IPv6 ask that before they look whose the address is.
+        if v6 && self.has_port(sock) {
+            return Err(Errno::EINVAL);
+        }
         let any = sock.plain(SOL_IP, crate::abi::IP_FREEBIND) != 0;
         if !any && !addr.ip().is_unspecified() && !self.is_ours(addr.ip()) {
             return Err(Errno::EADDRNOTAVAIL);
@@ -78,6 +81,8 @@ impl Host {
             self.files.sock_mut(fd)?.bound = None;
             return Err(errno);
         }
+        let sock = self.files.sock_mut(fd)?;
+        sock.knobs.past = Past { rebound: matches!(sock.kind, Kind::Conn(_)), port: 0, ..sock.knobs.past };
         // An address of IPv6 is for nothing else (`__inet6_bind`).
         if addr.is_ipv6() && !addr.ip().is_unspecified() {
             self.files.sock_mut(fd)?.knobs.plain.insert((SOL_IPV6, IPV6_V6ONLY), 1);
@@ -91,7 +96,8 @@ impl Host {
         match sock.kind {
             Kind::Fresh => kept,
             Kind::Conn(id) => !self.is_over(id) || (kept && !sock.chosen),
-            Kind::Listener(_) | Kind::Udp(_) => true,
+            Kind::Udp(_) => kept,
+            Kind::Listener(_) => true,
         }
     }
 
@@ -111,8 +117,10 @@ impl Host {
 
     /// Binds a socket to an address, at a port of its choice or the one that is asked for (`inet_csk_get_port`).
     fn take_port(&mut self, fd: Fd, addr: SocketAddr) -> Result<(), Errno> {
-        let ip = (!addr.ip().is_unspecified()).then(|| addr.ip());
         let mut sock = self.files.sock(fd)?.clone();
+        // Any address of both families, of one, or this address.
+        let both = addr.is_ipv6() && addr.ip().is_unspecified() && !sock.v6only();
+        let ip = (!both).then(|| addr.ip());
         // Ports of other descriptors are asked too: a socket that is bound only has no object in the stack.
         for _ in 0..=u16::MAX {
             let port = if addr.port() == 0 { self.stack.tcp_free_port(ip)? } else { addr.port() };
@@ -160,10 +168,24 @@ impl Host {
     }
 
     fn collides(&self, fd: Fd, sock: &Sock) -> bool {
+        let Some(mine) = sock.bound else { return false };
         self.files.iter().any(|(other, file)| match file {
-            File::Socket(b) => other != fd && collide(sock, b),
+            File::Socket(b) => {
+                other != fd && self.place_of(b).is_some_and(|theirs| collide((sock, mine), (b, theirs)))
+            }
             _ => false,
         })
+    }
+
+    /// Where a socket is: what it was bound to, with the address that connecting has fixed (`inet_rcv_saddr`).
+    pub(crate) fn place_of(&self, sock: &Sock) -> Option<SocketAddr> {
+        let fixed = match sock.kind {
+            Kind::Conn(id) if !sock.knobs.past.rebound => self.stack.local_addr(id).ok(),
+            Kind::Udp(id) => self.stack.local_addr(id).ok(),
+            _ => None,
+        };
+        let bound = sock.bound?;
+        Some(fixed.map_or(bound, |fixed| SocketAddr::new(fixed.ip(), bound.port())))
     }
 
     /// Gives a socket without a port one, before it is used.
@@ -234,7 +256,7 @@ impl Host {
             Err(e) => return Err(e.into()),
         };
         let mut child = sock.child(id, flags & SOCK_NONBLOCK != 0);
-        child.knobs.fin_told = self.has_peer_closed(id);
+        child.knobs.past.fin_told = self.has_peer_closed(id);
         let addr = Some(child.shown(peer));
         self.files.sock_mut(fd)?.knobs.heirs.remove(&id);
         match self.files.add_with(File::Socket(Box::new(child)), flags & SOCK_CLOEXEC != 0) {
@@ -318,9 +340,9 @@ impl Host {
         })?;
         let local = self.stack.local_addr(id).ok();
         let sock = self.files.sock_mut(fd)?;
-        sock.knobs.fin_told = false;
+        sock.knobs.past = Past::default();
         (sock.kind, sock.attempt, sock.error) = (Kind::Conn(id), Attempt::Open, None);
-        sock.bound = sock.bound.or_else(|| local.map(|l| SocketAddr::new(unspecified(l.ip()), 0)));
+        sock.bound = sock.bound.or_else(|| local.map(|_| SocketAddr::new(unspecified(sock.v6), 0)));
         self.files.index(fd);
         self.apply_late_options(fd);
         Ok((id, taken))
@@ -329,22 +351,33 @@ impl Host {
     /// Nobody of one family is reached from an address of the other that was asked for, and from 127.0.0.1 only this host
     /// (`__mkroute_output`).
     pub(crate) fn may_reach(&self, bound: Option<SocketAddr>, remote: SocketAddr) -> Result<(), Errno> {
-        match bound.filter(|b| !b.ip().is_unspecified()).map(|b| (b.ip(), remote.ip())) {
-            Some((IpAddr::V6(_), IpAddr::V4(_))) => Err(Errno::ENETUNREACH),
-            Some((IpAddr::V4(_), IpAddr::V6(_))) => Err(Errno::EAFNOSUPPORT),
-            Some((IpAddr::V4(from), to)) if from.is_loopback() && !self.is_ours(to) => Err(Errno::EINVAL),
+        match bound.map(|b| (b.ip(), remote.ip())) {
+            Some((IpAddr::V6(from), IpAddr::V4(_))) if !from.is_unspecified() => Err(Errno::ENETUNREACH),
+            // What is no address of ours is for listeners (IP_FREEBIND).
+            Some((IpAddr::V4(from), IpAddr::V4(_)))
+                if !from.is_unspecified() && !self.is_ours(from.into()) =>
+            {
+                Err(Errno::ENETUNREACH)
+            }
+            Some((IpAddr::V4(from), to)) if to.is_ipv6() || (from.is_loopback() && !self.is_ours(to)) => {
+                // Where nothing leads there that is told first. ::ffff:0.0.0.0 is an address, too (`ip6_dst_lookup_tail`).
+                self.stack.ip().lookup(None, to, self.now)?;
+                Err(if to.is_ipv6() { Errno::EAFNOSUPPORT } else { Errno::EINVAL })
+            }
             _ => Ok(()),
         }
     }
 
-    /// The unspecified address means this host, in the family of the address that the socket has.
+    /// The unspecified address means this host, in the family of the address that the socket has: of IPv4 that address itself, where there is
+    /// one (`ip_route_output_key_hash_rcu`).
     pub(crate) fn stack_remote(remote: SocketAddr, bound: Option<SocketAddr>) -> SocketAddr {
-        let four = bound.is_some_and(|b| b.is_ipv4() && !b.ip().is_unspecified());
-        let ip = match remote.ip() {
-            ip if ip.is_unspecified() && four => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
+        let four = bound.map(|b| b.ip()).filter(|ip| ip.is_ipv4());
+        let ip = match (remote.ip(), four) {
+            (IpAddr::V4(ip), Some(own)) if ip.is_unspecified() && !own.is_unspecified() => own,
+            (IpAddr::V4(ip), _) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            (IpAddr::V6(ip), Some(_)) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            (IpAddr::V6(ip), None) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            (ip, _) => ip,
         };
         SocketAddr::new(ip, remote.port())
     }
@@ -371,6 +404,7 @@ impl Host {
                 // A connect() that has told its failure leaves a socket that can try again (`tcp_disconnect`).
                 self.forget(fd, Some(id))?;
                 self.files.sock_mut(fd)?.shut = 0;
+                self.wake_fd(fd, ANY);
                 Err(error)
             }
             Ok(_) => {
@@ -382,10 +416,23 @@ impl Host {
 
     /// A port that the system chose is given back; an address that was asked for stays.
     pub(crate) fn give_port_back(&mut self, fd: Fd) -> Result<(), Errno> {
+        let sock = self.files.sock(fd)?;
+        let live = sock.kind.id().filter(|_| !sock.knobs.past.rebound);
+        let live = live.and_then(|id| self.stack.local_addr(id).ok());
         let sock = self.files.sock_mut(fd)?;
+        // ::ffff:0.0.0.0 was asked for, so what became of it by connecting stays (`SOCK_BINDADDR_LOCK`).
+        if let (true, Some(SocketAddr::V4(bound)), Some(SocketAddr::V4(live))) = (sock.v6, sock.bound, live)
+            && bound.ip().is_unspecified()
+        {
+            sock.bound = Some(SocketAddr::new((*live.ip()).into(), bound.port()));
+        }
         if let Some(bound) = sock.bound.filter(|b| b.port() == 0 || sock.chosen) {
-            let asked = !bound.ip().is_unspecified();
+            let asked = !bound.ip().is_unspecified() || sock.v6 == bound.is_ipv4();
             (sock.bound, sock.chosen) = (asked.then(|| SocketAddr::new(bound.ip(), 0)), false);
+            let port = live.map_or(bound.port(), |live| live.port());
+            if sock.stream && port != 0 {
+                sock.knobs.past.port = port;
+            }
         }
         Ok(())
     }
@@ -428,10 +475,10 @@ impl Host {
         self.clear_options(fd)?;
         let residue = id.map(|id| Box::new(self.residue(id)));
         self.end_feedback(fd);
+        self.give_port_back(fd)?;
         let sock = self.files.sock_mut(fd)?;
         (sock.kind, sock.attempt) = (Kind::Fresh, Attempt::None);
         sock.knobs.residue = residue;
-        self.give_port_back(fd)?;
         self.files.index(fd);
         if let Some(id) = id {
             self.stack.close(self.now, id)?;
@@ -457,6 +504,7 @@ impl Host {
                 let resets = self.stack.tcp_needs_reset(id).unwrap_or(false);
                 let options = self.options_after(id);
                 let residue = self.residue(id);
+                self.give_port_back(fd)?;
                 // What nobody has asked for yet can still be asked for.
                 let error = self.stack.take_error(id).map(Errno::from);
                 let soft = self.stack.take_any_error(id).map(Errno::from);
@@ -499,6 +547,8 @@ impl Host {
             Kind::Listener(_) => {
                 if directions & READING != 0 {
                     self.disconnect(fd)?;
+                } else {
+                    self.wake_fd(fd, ANY);
                 }
             }
             Kind::Conn(id) => match self.stack.tcp_state(id) {
@@ -575,9 +625,7 @@ impl Host {
     }
 }
 
-fn unspecified(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    }
+/// Any address, of a socket of one family or the other.
+fn unspecified(v6: bool) -> IpAddr {
+    if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }

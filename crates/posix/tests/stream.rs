@@ -2,9 +2,10 @@
 mod support;
 
 use bytes::Bytes;
+use core::net::SocketAddr;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
-use lowwater_posix::{Call, Errno, Fd, Name, Optval, Piece, RecvKind, Room, SendKind};
+use lowwater_posix::{Call, Errno, Fd, Host, Name, Optval, Piece, RecvKind, Room, SendKind, Settings};
 use support::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
@@ -424,4 +425,54 @@ fn without_a_descriptor_accept_leaves_the_connection_where_it_is() {
     assert_eq!(done(&mut net.b, accept.clone()).errno, Some(Errno::EMFILE));
     ok(&mut net.b, Call::Close { fd: last.expect("sockets until then").ret as Fd });
     assert!(done(&mut net.b, accept).ret >= 0, "it still waits");
+}
+
+#[test]
+fn a_bind_that_finds_no_such_address_keeps_the_one_of_before() {
+    let mut host = host(A, A6);
+    let foreign = Name::Inet("10.0.0.99:80".parse().expect("an address"));
+    let own = Name::Inet(SocketAddr::new(A.parse().expect("an address"), 0));
+    for ty in [SOCK_STREAM, SOCK_DGRAM] {
+        let fd = ok(&mut host, Call::Socket { domain: AF_INET, ty, protocol: 0 });
+        let value = Optval::int(1);
+        ok(&mut host, Call::Setsockopt { fd, level: SOL_IP, name: IP_BIND_ADDRESS_NO_PORT, value });
+        // Without a port it may be bound again (`inet_num`).
+        ok(&mut host, Call::Bind { fd, addr: own });
+        assert_eq!(done(&mut host, Call::Bind { fd, addr: foreign }).errno, Some(Errno::EADDRNOTAVAIL));
+        assert_eq!(done(&mut host, Call::Getsockname { fd }).addr, own.inet());
+    }
+    // Of IPv6 the port is asked for first.
+    let fd = ok(&mut host, Call::Socket { domain: AF_INET6, ty: SOCK_STREAM, protocol: 0 });
+    ok(&mut host, Call::Bind { fd, addr: Name::Inet("[::]:81".parse().expect("an address")) });
+    let foreign = Name::Inet("[2001:db8::99]:80".parse().expect("an address"));
+    assert_eq!(done(&mut host, Call::Bind { fd, addr: foreign }).errno, Some(Errno::EINVAL));
+}
+
+#[test]
+fn this_host_is_reached_at_all_of_127_from_127_0_0_1() {
+    let mut host = host(A, A6);
+    for ty in [SOCK_STREAM, SOCK_DGRAM] {
+        let fd = ok(&mut host, Call::Socket { domain: AF_INET, ty: ty | SOCK_NONBLOCK, protocol: 0 });
+        let addr = Name::Inet("127.9.9.9:9".parse().expect("an address"));
+        done(&mut host, Call::Connect { fd, addr });
+        let told = done(&mut host, Call::Getsockname { fd }).addr.map(|told| told.ip());
+        assert_eq!(told, Some("127.0.0.1".parse().expect("an address")));
+    }
+}
+
+#[test]
+fn what_nothing_leads_to_says_so_before_whose_the_address_is() {
+    // A world of IPv6 alone.
+    let (addresses, routes) = (vec![(A6.parse().expect("an address"), 64)], Vec::new());
+    let mut host = Host::new(Settings { addresses, routes, ..Settings::default() }).expect("a host");
+    let (from, to) =
+        ("127.0.0.1:0".parse().expect("an address"), "192.0.2.1:80".parse().expect("an address"));
+    for ty in [SOCK_STREAM, SOCK_DGRAM] {
+        let fd = ok(&mut host, Call::Socket { domain: AF_INET, ty, protocol: 0 });
+        ok(&mut host, Call::Bind { fd, addr: Name::Inet(from) });
+        assert_eq!(
+            done(&mut host, Call::Connect { fd, addr: Name::Inet(to) }).errno,
+            Some(Errno::ENETUNREACH)
+        );
+    }
 }

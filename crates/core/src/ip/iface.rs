@@ -140,10 +140,19 @@ impl Ifaces {
         self.devices.iter().map(|(&id, iface)| (id, iface))
     }
 
-    /// The device that `addr` is configured on.
+    /// The device that `addr` is configured on; all of 127.0.0.0/8 is loopback's (RFC 1122 section 3.2.1.3).
     #[must_use]
     pub fn owner_of(&self, addr: IpAddr) -> Option<DeviceId> {
-        self.local.get(&addr).copied()
+        self.local.get(&addr).copied().or_else(|| match addr {
+            IpAddr::V4(ip) if ip.is_loopback() => self.loopback(),
+            _ => None,
+        })
+    }
+
+    /// `addr` itself is configured on some device.
+    #[must_use]
+    pub fn is_configured(&self, addr: IpAddr) -> bool {
+        self.local.contains_key(&addr)
     }
 
     /// The loopback device, where there is one.

@@ -21,7 +21,7 @@ impl Ip {
         let iface = self.ifaces.get(route.device).ok_or(Error::NoRoute)?;
         let src = match src {
             Some(bound) => bound,
-            None if self.ifaces.owner_of(dst).is_some() => dst,
+            None if self.ifaces.is_configured(dst) => dst,
             None => route
                 .src
                 .filter(|s| self.ifaces.owner_of(*s).is_some())

@@ -66,16 +66,23 @@ impl Flows {
     }
 }
 
-/// Bound places in the order port, then address, where `None` is "any": all places of one port lie together.
-type Places = BTreeMap<(Option<u16>, Option<IpAddr>), SocketId>;
+/// Port, then address, where `None` is "any": all places of one port lie together.
+type BoundAt = (Option<u16>, Option<IpAddr>);
+
+/// Bound places in order.
+type Places = BTreeMap<BoundAt, SocketId>;
+
+/// Those of UDP, where sockets may share one: the last one bound comes first (`udp_lib_get_port` adds at the head).
+type SharedPlaces = BTreeMap<BoundAt, Vec<SocketId>>;
 
 /// The tables.
 #[derive(Debug)]
 pub(super) struct Demux {
     pub(super) flows: Flows,
     listeners: Places,
-    udp_flows: Map<Tuple, SocketId>,
-    udp_bound: Places,
+    /// Sockets that share a port may have one peer, too.
+    udp_flows: Map<Tuple, Vec<SocketId>>,
+    udp_bound: SharedPlaces,
     pub(super) sctp: SctpDemux,
 }
 
@@ -88,7 +95,7 @@ const fn any_of(ip: IpAddr) -> IpAddr {
 }
 
 /// True when a place of the same port takes packets that `ip` would take too.
-fn overlaps(places: &Places, port: Option<u16>, ip: Option<IpAddr>) -> bool {
+fn overlaps<V>(places: &BTreeMap<BoundAt, V>, port: Option<u16>, ip: Option<IpAddr>) -> bool {
     match ip {
         Some(ip) if ip.is_unspecified() => {
             let mut others = places.range((port, None)..).take_while(|(place, _)| place.0 == port);
@@ -109,7 +116,7 @@ impl Demux {
             flows: Flows { table: HashTable::new(), key },
             listeners: Places::new(),
             udp_flows: Map::with_hasher(key),
-            udp_bound: Places::new(),
+            udp_bound: SharedPlaces::new(),
             sctp: SctpDemux::new(key),
         }
     }
@@ -148,41 +155,50 @@ impl Demux {
     }
 
     pub(super) fn udp_bind(&mut self, port: u16, ip: Option<IpAddr>, id: SocketId) {
-        self.udp_bound.insert((Some(port), ip), id);
+        self.udp_bound.entry((Some(port), ip)).or_default().push(id);
     }
 
-    pub(super) fn udp_unbind(&mut self, port: u16, ip: Option<IpAddr>) {
-        self.udp_bound.remove(&(Some(port), ip));
+    pub(super) fn udp_unbind(&mut self, port: u16, ip: Option<IpAddr>, id: SocketId) {
+        let place = (Some(port), ip);
+        if let Some(ids) = self.udp_bound.get_mut(&place) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.udp_bound.remove(&place);
+            }
+        }
     }
 
     /// Moves a bound socket to another address of the same port.
     pub(super) fn udp_rebind(&mut self, port: u16, from: Option<IpAddr>, to: Option<IpAddr>, id: SocketId) {
-        self.udp_unbind(port, from);
+        self.udp_unbind(port, from, id);
         self.udp_bind(port, to, id);
     }
 
     /// True when another socket than `id` has this flow.
     pub(super) fn udp_flow_taken(&self, tuple: &Tuple, id: SocketId) -> bool {
-        self.udp_flows.get(tuple).is_some_and(|&other| other != id)
+        self.udp_flows.get(tuple).is_some_and(|ids| ids.iter().any(|&other| other != id))
     }
 
     /// Connected sockets take the datagrams of their peer before sockets that are only bound.
     pub(super) fn udp_connect(&mut self, tuple: Tuple, id: SocketId) {
-        self.udp_flows.insert(tuple, id);
+        self.udp_flows.entry(tuple).or_default().push(id);
     }
 
-    pub(super) fn udp_disconnect(&mut self, tuple: &Tuple) {
-        self.udp_flows.remove(tuple);
-    }
-
-    /// The socket for a datagram of this flow.
-    pub(super) fn udp(&self, tuple: &Tuple) -> Option<SocketId> {
-        if let Some(&id) = self.udp_flows.get(tuple) {
-            return Some(id);
+    pub(super) fn udp_disconnect(&mut self, tuple: &Tuple, id: SocketId) {
+        if let Some(ids) = self.udp_flows.get_mut(tuple) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.udp_flows.remove(tuple);
+            }
         }
+    }
+
+    /// The sockets that a datagram of this flow may be for, the likeliest first.
+    pub(super) fn udp(&self, tuple: &Tuple) -> impl Iterator<Item = SocketId> {
         let port = Some(tuple.local_port);
         let places = [Some(tuple.local_ip), Some(any_of(tuple.local_ip)), None];
-        places.iter().find_map(|ip| self.udp_bound.get(&(port, *ip))).copied()
+        let bound = places.into_iter().filter_map(move |ip| self.udp_bound.get(&(port, ip)));
+        self.udp_flows.get(tuple).into_iter().chain(bound).flat_map(|ids| ids.iter().rev()).copied()
     }
 }
 

@@ -25,7 +25,7 @@ mod udp;
 
 pub use crate::socket::{Decision, Event, IcmpHeard, ListenAddr, ListenOptions, RequestId};
 pub use ledger::FlowCredit;
-pub use query::Queues;
+pub use query::{Queues, covers};
 pub use report::{Report, SocketKind, SocketReport};
 pub use sockstat::Sockstat;
 

@@ -20,6 +20,12 @@ pub struct Queues {
     pub unsent: u64,
 }
 
+/// A place takes what is for this address.
+#[must_use]
+pub fn covers(place: Option<IpAddr>, local: IpAddr) -> bool {
+    place.is_none_or(|ip| ip == local || (ip.is_unspecified() && ip.is_ipv4() == local.is_ipv4()))
+}
+
 impl Stack {
     /// What BBR believes of a connection's path (TCP_CC_INFO); `None` where another controller is at work.
     ///
@@ -81,11 +87,11 @@ impl Stack {
         self.openers.ports.bind(&from, |port| demux.may_listen(port, ip)).ok_or(Error::AddressInUse)
     }
 
-    /// Some connection has this port at `ip` (`None`: at any address), one that closes in the background or is in TIME-WAIT too:
+    /// Some connection has this port at `ip` (`None`: at any address, an unspecified one: at any of its family), one that closes in the background or is in TIME-WAIT too:
     /// what keeps a port from who binds it without SO_REUSEADDR (`inet_csk_bind_conflict`). Looks at every connection.
     #[must_use]
     pub fn tcp_port_has_connections(&self, port: u16, ip: Option<IpAddr>) -> bool {
-        let here = |flow: &Tuple| flow.local_port == port && ip.is_none_or(|ip| ip == flow.local_ip);
+        let here = |flow: &Tuple| flow.local_port == port && covers(ip, flow.local_ip);
         let socket = |e: &Entry| match &e.socket {
             Socket::Tcp(conn) => conn.state() != State::Close && here(conn.tuple()),
             _ => false,

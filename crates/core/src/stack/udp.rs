@@ -7,15 +7,15 @@ use crate::base::{DropWhy, Error, FlowId, Instant, SocketId, Tuple};
 use crate::ip::{Dst, OutputParams};
 use crate::packet::{Csum, Head, Offload, Owner, Packet};
 use crate::socket::{Entry, Holder, Socket, Turn};
-use crate::udp::{Datagram, Marks, MtuDiscovery, UdpSocket};
+use crate::udp::{BindManner, Bound, Datagram, Marks, MtuDiscovery, UdpSocket};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_wire::protocol;
 use lowwater_wire::udp::{self as wire, UdpRepr};
 
 /// The address of a place: `::` means any of either family, as on a socket without IPV6_V6ONLY, `0.0.0.0` any of IPv4.
-fn place(addr: SocketAddr) -> Option<IpAddr> {
-    Some(addr.ip()).filter(|ip| ip.is_ipv4() || !ip.is_unspecified())
+fn place(addr: SocketAddr, manner: BindManner) -> Option<IpAddr> {
+    Some(addr.ip()).filter(|ip| ip.is_ipv4() || manner.v6_only || !ip.is_unspecified())
 }
 
 /// The source that datagrams to `remote` must have, `None` for whatever the route says: also where the address is of the other family
@@ -26,7 +26,7 @@ fn place(addr: SocketAddr) -> Option<IpAddr> {
 fn source(udp: &UdpSocket, remote: SocketAddr) -> Result<Option<IpAddr>, Error> {
     match Some(udp.local.ip()).filter(|ip| !ip.is_unspecified()) {
         Some(ip) if ip.is_ipv4() == remote.is_ipv4() => Ok(Some(ip)),
-        Some(_) if !udp.bound.is_unspecified() => Err(Error::NoRoute),
+        Some(_) if !udp.bound.ip.is_unspecified() => Err(Error::NoRoute),
         _ => Ok(None),
     }
 }
@@ -46,26 +46,73 @@ impl Stack {
     /// # Errors
     /// [`Error::AddressInUse`], [`Error::AddressNotAvailable`], [`Error::NoBuffers`] as [`Stack::tcp_connect`].
     pub fn udp_bind(&mut self, now: Instant, local: SocketAddr) -> Result<SocketId, Error> {
+        self.udp_bind_with(now, local, BindManner::default())
+    }
+
+    /// The same in another manner.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_bind`].
+    pub fn udp_bind_with(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        manner: BindManner,
+    ) -> Result<SocketId, Error> {
         self.enter(now);
         self.check_events()?;
-        let ip = place(local);
-        if let Some(ip) = ip.filter(|ip| !ip.is_unspecified()) {
+        let local = self.udp_place(local, manner)?;
+        let socket = Box::new(UdpSocket::new(local, manner, &self.env.sysctl));
+        let id = self.sockets.insert(Entry::new(Socket::Udp(socket), None, Holder::Owner));
+        self.demux.udp_bind(local.port(), place(local, manner), id);
+        Ok(id)
+    }
+
+    /// The place that `local` asks for, with a free port where it names none.
+    fn udp_place(&mut self, mut local: SocketAddr, manner: BindManner) -> Result<SocketAddr, Error> {
+        let ip = place(local, manner);
+        if let Some(ip) = ip.filter(|ip| !ip.is_unspecified() && !manner.free) {
             self.check_own(ip)?;
         }
-        let mut local = local;
         if local.port() == 0 {
             let (from, demux) = (ports_of(&self.env.sysctl), &self.demux);
             let sctp = |port| u32::from(port) == self.env.sysctl.sctp_udp_port;
             let port = self.openers.ports.bind(&from, |port| demux.udp_free(port, ip) && !sctp(port));
             local.set_port(port.ok_or(Error::AddressInUse)?);
         }
-        if !self.demux.udp_free(local.port(), ip) || self.is_sctp_over_udp(local.port()) {
+        let free = manner.shared || self.demux.udp_free(local.port(), ip);
+        if !free || self.is_sctp_over_udp(local.port()) {
             return Err(Error::AddressInUse);
         }
-        let socket = Box::new(UdpSocket::new(local, &self.env.sysctl));
-        let id = self.sockets.insert(Entry::new(Socket::Udp(socket), None, Holder::Owner));
-        self.demux.udp_bind(local.port(), ip, id);
-        Ok(id)
+        Ok(local)
+    }
+
+    /// Gives up the peer and the place; what waits to be read stays (`__udp_disconnect` of a socket whose port the system chose).
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn udp_detach(&mut self, id: SocketId) -> Result<(), Error> {
+        let udp = self.udp(id)?;
+        let (local, remote, manner) = (udp.local, udp.remote.take(), udp.bound.manner);
+        udp.local = SocketAddr::new(if manner.stays { local.ip() } else { udp.bound.ip }, 0);
+        self.demux.udp_unbind(local.port(), place(local, manner), id);
+        if let Some(remote) = remote {
+            self.demux.udp_disconnect(&Tuple::new(local, remote), id);
+        }
+        Ok(())
+    }
+
+    /// Gives a socket that was detached a place again.
+    ///
+    /// # Errors
+    /// As [`Stack::udp_bind`].
+    pub fn udp_attach(&mut self, id: SocketId, local: SocketAddr, manner: BindManner) -> Result<(), Error> {
+        self.udp(id)?;
+        let local = self.udp_place(local, manner)?;
+        self.demux.udp_bind(local.port(), place(local, manner), id);
+        let udp = self.udp(id)?;
+        (udp.local, udp.bound) = (local, Bound { ip: local.ip(), manner });
+        Ok(())
     }
 
     /// Fixes the peer: only its datagrams come in, and ICMP errors about them are told. An unspecified address dissolves it.
@@ -75,10 +122,10 @@ impl Stack {
     pub fn udp_connect(&mut self, now: Instant, id: SocketId, remote: SocketAddr) -> Result<(), Error> {
         self.enter(now);
         let udp = self.udp(id)?;
-        let (local, old) = (udp.local, udp.remote);
+        let (local, old, manner) = (udp.local, udp.remote, udp.bound.manner);
         if remote.ip().is_unspecified() {
             if let Some(old) = old {
-                self.demux.udp_disconnect(&Tuple::new(local, old));
+                self.demux.udp_disconnect(&Tuple::new(local, old), id);
             }
             return self.udp_dissolve(id);
         }
@@ -88,14 +135,14 @@ impl Stack {
         let src = source(self.udp(id)?, remote)?;
         let src = self.route(src, remote.ip())?.src;
         let bound = SocketAddr::new(src, local.port());
-        if self.demux.udp_flow_taken(&Tuple::new(bound, remote), id) {
+        if !manner.shared && self.demux.udp_flow_taken(&Tuple::new(bound, remote), id) {
             return Err(Error::AddressInUse);
         }
         if let Some(old) = old {
-            self.demux.udp_disconnect(&Tuple::new(local, old));
+            self.demux.udp_disconnect(&Tuple::new(local, old), id);
         }
-        // As in Linux, connecting fixes the local address; the place stays registered as it was bound.
-        self.demux.udp_rebind(local.port(), place(local), Some(src), id);
+        // As in Linux, connecting fixes the local address.
+        self.demux.udp_rebind(local.port(), place(local, manner), Some(src), id);
         self.demux.udp_connect(Tuple::new(bound, remote), id);
         let udp = self.udp(id)?;
         udp.remote = Some(remote);
@@ -107,11 +154,12 @@ impl Stack {
     fn udp_dissolve(&mut self, id: SocketId) -> Result<(), Error> {
         let udp = self.udp(id)?;
         udp.remote = None;
-        let (local, port) = (udp.local, udp.local.port());
-        let bound = SocketAddr::new(udp.bound, port);
-        self.demux.udp_unbind(port, place(local));
-        let to = if self.demux.udp_free(port, place(bound)) { bound } else { local };
-        self.demux.udp_bind(port, place(to), id);
+        let (local, port, manner) = (udp.local, udp.local.port(), udp.bound.manner);
+        let bound = SocketAddr::new(udp.bound.ip, port);
+        self.demux.udp_unbind(port, place(local, manner), id);
+        let free = manner.shared || self.demux.udp_free(port, place(bound, manner));
+        let to = if free && !manner.stays { bound } else { local };
+        self.demux.udp_bind(port, place(to, manner), id);
         self.udp(id)?.local = to;
         Ok(())
     }
@@ -214,18 +262,21 @@ impl Stack {
 
     /// The socket for a datagram of this flow. A connected one hears its peer alone (`compute_score` in net/ipv4/udp.c).
     pub(super) fn udp_receiver(&self, tuple: &Tuple) -> Option<SocketId> {
-        let id = self.demux.udp(tuple)?;
-        let Socket::Udp(udp) = &self.sockets.get(id)?.socket else { return None };
-        udp.remote.is_none_or(|remote| remote == tuple.remote()).then_some(id)
+        self.demux.udp(tuple).find(|id| {
+            let Some(Socket::Udp(udp)) = self.sockets.get(*id).map(|entry| &entry.socket) else {
+                return false;
+            };
+            udp.remote.is_none_or(|remote| remote == tuple.remote())
+        })
     }
 
     pub(super) fn close_udp(&mut self, id: SocketId) {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Udp(udp) = &mut entry.socket else { return };
         entry.holder = Holder::Nobody;
-        self.demux.udp_unbind(udp.local.port(), place(udp.local));
+        self.demux.udp_unbind(udp.local.port(), place(udp.local, udp.bound.manner), id);
         if let Some(remote) = udp.remote {
-            self.demux.udp_disconnect(&Tuple::new(udp.local, remote));
+            self.demux.udp_disconnect(&Tuple::new(udp.local, remote), id);
         }
         // What was written still goes out; the last credit frees the socket.
         if udp.is_idle() {

@@ -1,4 +1,4 @@
 //! UDP sockets (RFC 768): bounded queues of datagrams both ways, and the errors that belong to a connected peer.
 mod socket;
 
-pub use socket::{Datagram, Marks, MtuDiscovery, UdpSocket};
+pub use socket::{BindManner, Bound, Datagram, Marks, MtuDiscovery, UdpSocket};

@@ -71,13 +71,36 @@ pub enum MtuDiscovery {
     Do,
 }
 
+/// How a socket has its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct BindManner {
+    /// Others may have it, too: whoever binds has seen to it that all of them want that (SO_REUSEADDR, SO_REUSEPORT). The last one bound gets
+    /// what comes.
+    pub shared: bool,
+    /// Bound to `::` it takes datagrams of IPv6 alone (IPV6_V6ONLY).
+    pub v6_only: bool,
+    /// The address need not be one of ours (IP_FREEBIND).
+    pub free: bool,
+    /// The address that connecting has fixed stays without the peer.
+    pub stays: bool,
+}
+
+/// What a socket was bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The address, which is valid again without a peer.
+    pub ip: IpAddr,
+    /// How it has it.
+    pub manner: BindManner,
+}
+
 /// A UDP socket.
 #[derive(Debug)]
 pub struct UdpSocket {
     /// Where datagrams are taken and sent from: where it was bound, or what connecting made of that; unspecified for any.
     pub local: SocketAddr,
-    /// The address that it was bound to, which is valid again without a peer.
-    pub bound: IpAddr,
+    /// What it was bound to.
+    pub bound: Bound,
     /// Connected peer.
     pub remote: Option<SocketAddr>,
     /// How it learns what size a path of IPv4 takes, and one of IPv6.
@@ -98,10 +121,10 @@ pub struct UdpSocket {
 impl UdpSocket {
     /// A socket bound to `local`.
     #[must_use]
-    pub const fn new(local: SocketAddr, sysctl: &Sysctl) -> Self {
+    pub const fn new(local: SocketAddr, manner: BindManner, sysctl: &Sysctl) -> Self {
         Self {
             local,
-            bound: local.ip(),
+            bound: Bound { ip: local.ip(), manner },
             remote: None,
             discovery: [MtuDiscovery::Want; 2],
             marks: [Marks { tos: 0, ttl: None, priority: None }; 2],

@@ -100,7 +100,7 @@ impl Host {
             IP_OPTIONS if value.len() == 0 => Ok(()),
             IP_MTU | IP_OPTIONS | IP_PKTOPTIONS => Err(Errno::ENOPROTOOPT),
             IP_RECVFRAGSIZE | IP_MULTICAST_TTL if self.files.sock(fd)?.stream => Err(Errno::EINVAL),
-            IP_UNICAST_IF if value.len() < 4 => Err(Errno::EINVAL),
+            IP_UNICAST_IF if value.len() != 4 => Err(Errno::EINVAL),
             IP_UNICAST_IF if n != 0 => Err(Errno::EADDRNOTAVAIL),
             IP_FREEBIND | IP_TRANSPARENT | IP_MINTTL | IP_MULTICAST_LOOP if value.len() == 0 => {
                 Err(Errno::EINVAL)
@@ -131,7 +131,8 @@ impl Host {
         if !self.has_port(sock) {
             return 0;
         }
-        let live = sock.kind.id().and_then(|id| self.stack.local_addr(id).ok());
+        let live =
+            sock.kind.id().filter(|_| !sock.knobs.past.rebound).and_then(|id| self.stack.local_addr(id).ok());
         live.or(sock.bound).map_or(0, |addr| addr.port())
     }
 

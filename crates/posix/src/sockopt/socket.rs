@@ -262,6 +262,9 @@ impl Host {
             o.rcvbuf = rcvbuf.or(o.rcvbuf);
             o.sndbuf = sndbuf.or(o.sndbuf);
         })?;
+        // Which of the two somebody has set (`SOCK_SNDBUF_LOCK`, `SOCK_RCVBUF_LOCK`).
+        let set = i32::from(sndbuf.is_some()) | i32::from(rcvbuf.is_some()) << 1;
+        *self.files.sock_mut(fd)?.knobs.plain.entry((SOL_SOCKET, SO_BUF_LOCK)).or_insert(0) |= set;
         let sock = self.files.sock(fd)?.clone();
         if let Kind::Udp(id) = sock.kind {
             self.apply_udp_options(&sock, id);

@@ -31,6 +31,9 @@ const LINGER2_MAX: i32 = 120;
 /// Smallest TCP_WINDOW_CLAMP but 0: half of the smallest receive buffer.
 const CLAMP_MIN: u32 = 1_152;
 
+/// Bytes of a key of Fast Open.
+const KEY_LEN: usize = 16;
+
 impl Host {
     pub(super) fn get_tcp(&mut self, fd: Fd, name: i32, len: usize) -> Result<Told, Errno> {
         let sock = self.files.sock(fd)?;
@@ -249,6 +252,8 @@ impl Host {
     pub(super) fn set_tcp(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
         match name {
             TCP_CONGESTION => return self.set_congestion(fd, value),
+            // Its length is looked at before it is read (`do_tcp_setsockopt`).
+            TCP_FASTOPEN_KEY if ![KEY_LEN, 2 * KEY_LEN].contains(&value.len()) => return Err(Errno::EINVAL),
             TCP_FASTOPEN_KEY => {
                 let keys = FastOpenKeys::from_bytes(value.bytes()?).ok_or(Errno::EINVAL)?;
                 return self.change(fd, |o| o.fastopen_key = Some(keys));

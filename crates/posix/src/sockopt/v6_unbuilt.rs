@@ -21,12 +21,13 @@ const PREFER_NONCGA: i32 = 0x800;
 /// What IPV6_ADDR_PREFERENCES is at the start.
 pub(super) const PREFER_NOTHING: i32 = PREFER_PUBTMP_DEFAULT | PREFER_HOME;
 
-/// Sizes of `struct ipv6_mreq`, `group_req`, `group_source_req`, `in6_pktinfo`, `ip6_mtuinfo` and `cmsghdr`.
+/// Sizes of `struct ipv6_mreq`, `group_req`, `group_source_req`, `in6_pktinfo`, `ip6_mtuinfo`, `in6_flowlabel_req` and `cmsghdr`.
 const MREQ: usize = 20;
 const GROUP: usize = 136;
 const GROUP_SOURCE: usize = 264;
 const PKTINFO: usize = 20;
 const MTUINFO: usize = 32;
+const FLOWLABEL: usize = 32;
 const CMSG: usize = 16;
 
 /// Option, how long a value must be (else EINVAL), and what a stream socket is told of one that is.
@@ -42,7 +43,6 @@ const GROUPS: &[(i32, usize, Errno)] = &[
     (MCAST_JOIN_SOURCE_GROUP, GROUP_SOURCE, Errno::EADDRNOTAVAIL),
     (MCAST_LEAVE_SOURCE_GROUP, GROUP_SOURCE, Errno::EADDRNOTAVAIL),
     (MCAST_MSFILTER, 0, Errno::EINVAL),
-    (IPV6_FLOWLABEL_MGR, 0, Errno::EINVAL),
 ];
 
 /// What is preferred after `n` was asked for: what it does not name begins anew (`ip6_sock_set_addr_preferences`).
@@ -97,6 +97,8 @@ impl Host {
                 info[MTUINFO - 4..].copy_from_slice(&mtu.to_ne_bytes());
                 Told::copy(&info)
             }),
+            // There is no label to tell of.
+            IPV6_FLOWLABEL_MGR if len >= FLOWLABEL => Err(Errno::ENOENT),
             IPV6_FLOWLABEL_MGR | MCAST_MSFILTER => Err(Errno::EINVAL),
             _ => return None,
         })
@@ -119,6 +121,7 @@ impl Host {
             return Some(Err(if len < *least { Errno::EINVAL } else { errno }));
         }
         Some(match name {
+            IPV6_FLOWLABEL_MGR => Err(Errno::EINVAL),
             IPV6_ADDRFORM if len < 4 || n != AF_INET => Err(Errno::EINVAL),
             IPV6_ADDRFORM if !self.is_established(sock) => Err(Errno::ENOTCONN),
             IPV6_ADDRFORM => Err(Errno::EADDRNOTAVAIL),
