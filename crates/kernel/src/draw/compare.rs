@@ -90,7 +90,8 @@ fn same(stack: &[Seen], kernel: &[Seen]) -> bool {
 }
 
 fn list(all: &[Seen]) -> String {
-    let texts: Vec<String> = all.iter().map(Seen::to_string).collect();
+    let echo = |seen: &Seen| seen.echo.map_or_else(String::new, |echo| format!(" ecr {echo}"));
+    let texts: Vec<String> = all.iter().map(|seen| format!("{seen}{}", echo(seen))).collect();
     format!("[{}]", texts.join(", "))
 }
 
@@ -146,6 +147,11 @@ mod tests {
         assert!(crossed(ours, &other));
         other[0].at = other[0].at.saturating_sub(TICK + 1);
         assert!(!crossed(ours, &other));
+        let mut other = run();
+        let sent = other.steps.iter().position(|step| !step.at_once.is_empty()).expect("something sent");
+        other.steps[sent].at_once[0].echo = Some(7);
+        let found = difference(&program, &trace, &other).expect("a difference");
+        assert!(found.step == sent && found.what.contains(" ecr 7"), "{found:?}");
         let mut other = run();
         other.steps[0].ret += 1;
         assert_eq!(difference(&program, &trace, &other).map(|d| d.step), Some(0));

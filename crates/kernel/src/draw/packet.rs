@@ -100,8 +100,7 @@ impl fmt::Display for Seen {
             write!(f, "[tos {:#x}] ", self.tos)?;
         }
         let (flags, end, len) = (letters(self.flags), self.seq + self.len, self.len);
-        write!(f, "{flags} {}:{end}({len}) ack {} win {}", self.seq, self.ack, self.window)?;
-        self.echo.map_or(Ok(()), |echo| write!(f, " ecr {echo}"))
+        write!(f, "{flags} {}:{end}({len}) ack {} win {}", self.seq, self.ack, self.window)
     }
 }
 
