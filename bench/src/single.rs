@@ -37,7 +37,6 @@ pub fn busy_poll() -> Option<Duration> {
 }
 
 /// A stack that looks at its device for so long.
-#[must_use]
 pub fn polling(builder: lowwater::Builder, limit: Option<Duration>) -> lowwater::Builder {
     match limit {
         Some(limit) => builder.busy_poll(limit),
