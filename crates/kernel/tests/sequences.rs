@@ -192,26 +192,7 @@ type Fds = BTreeMap<Fd, Fd>;
 
 fn numbered(call: &Call, fds: &Fds) -> Call {
     let mut call = call.clone();
-    let map = |fd: &mut Fd| *fd = fds.get(fd).copied().unwrap_or(NOBODY);
-    match &mut call {
-        Call::Bind { fd, .. }
-        | Call::Listen { fd, .. }
-        | Call::Accept { fd, .. }
-        | Call::Connect { fd, .. }
-        | Call::Recv { fd, .. }
-        | Call::Send { fd, .. }
-        | Call::Shutdown { fd, .. }
-        | Call::Close { fd }
-        | Call::Ioctl { fd, .. }
-        | Call::Getsockopt { fd, .. }
-        | Call::Setsockopt { fd, .. }
-        | Call::Getsockname { fd }
-        | Call::Getpeername { fd }
-        | Call::EpollWait { epfd: fd, .. } => map(fd),
-        Call::EpollCtl { epfd, fd, .. } => [epfd, fd].into_iter().for_each(map),
-        Call::Poll { fds, .. } => fds.iter_mut().for_each(|entry| map(&mut entry.fd)),
-        _ => {}
-    }
+    call.for_each_fd(|fd| *fd = fds.get(fd).copied().unwrap_or(NOBODY));
     call
 }
 

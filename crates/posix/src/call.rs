@@ -60,6 +60,34 @@ pub enum Call {
     Splice { fd_in: Fd, off_in: Option<i64>, fd_out: Fd, off_out: Option<i64>, len: usize, flags: u32 },
 }
 
+impl Call {
+    /// Every descriptor that the call names.
+    pub fn for_each_fd(&mut self, mut f: impl FnMut(&mut Fd)) {
+        match self {
+            Self::Socket { .. } | Self::EpollCreate { .. } | Self::Pipe { .. } => {}
+            Self::Bind { fd, .. }
+            | Self::Listen { fd, .. }
+            | Self::Accept { fd, .. }
+            | Self::Connect { fd, .. }
+            | Self::Recv { fd, .. }
+            | Self::Send { fd, .. }
+            | Self::Shutdown { fd, .. }
+            | Self::Close { fd }
+            | Self::Fcntl { fd, .. }
+            | Self::Ioctl { fd, .. }
+            | Self::Getsockopt { fd, .. }
+            | Self::GetsockoptIn { fd, .. }
+            | Self::Setsockopt { fd, .. }
+            | Self::Getsockname { fd }
+            | Self::Getpeername { fd }
+            | Self::EpollWait { epfd: fd, .. } => f(fd),
+            Self::EpollCtl { epfd, fd, .. } => [epfd, fd].into_iter().for_each(f),
+            Self::Splice { fd_in, fd_out, .. } => [fd_in, fd_out].into_iter().for_each(f),
+            Self::Poll { fds, .. } => fds.iter_mut().for_each(|entry| f(&mut entry.fd)),
+        }
+    }
+}
+
 /// Which of the calls that read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvKind {

@@ -306,29 +306,7 @@ impl Machine {
     }
 
     fn number_for_host(&self, call: &mut Call) {
-        let map = |fd: &mut Fd| *fd = self.fds.host(*fd);
-        match call {
-            Call::Socket { .. } | Call::EpollCreate { .. } | Call::Pipe { .. } => {}
-            Call::Bind { fd, .. }
-            | Call::Listen { fd, .. }
-            | Call::Accept { fd, .. }
-            | Call::Connect { fd, .. }
-            | Call::Recv { fd, .. }
-            | Call::Send { fd, .. }
-            | Call::Shutdown { fd, .. }
-            | Call::Close { fd }
-            | Call::Fcntl { fd, .. }
-            | Call::Ioctl { fd, .. }
-            | Call::Getsockopt { fd, .. }
-            | Call::GetsockoptIn { fd, .. }
-            | Call::Setsockopt { fd, .. }
-            | Call::Getsockname { fd }
-            | Call::Getpeername { fd }
-            | Call::EpollWait { epfd: fd, .. } => map(fd),
-            Call::EpollCtl { epfd, fd, .. } => [epfd, fd].into_iter().for_each(map),
-            Call::Splice { fd_in, fd_out, .. } => [fd_in, fd_out].into_iter().for_each(map),
-            Call::Poll { fds, .. } => fds.iter_mut().for_each(|entry| map(&mut entry.fd)),
-        }
+        call.for_each_fd(|fd| *fd = self.fds.host(*fd));
     }
 
     /// Gives the descriptors of a reply numbers of the kernel; what has none is closed again.

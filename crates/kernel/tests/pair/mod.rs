@@ -289,31 +289,10 @@ impl Side<'_> {
 
     fn numbered(&self, call: &Call) -> Call {
         let mut call = call.clone();
-        let map = |fd: &mut Fd| *fd = self.fds.get(fd).copied().unwrap_or(NOBODY);
+        call.for_each_fd(|fd| *fd = self.fds.get(fd).copied().unwrap_or(NOBODY));
         match &mut call {
-            Call::Bind { fd, addr } | Call::Connect { fd, addr } => {
-                map(fd);
-                self.name(addr);
-            }
-            Call::Send { fd, to, .. } => {
-                map(fd);
-                to.iter_mut().for_each(|to| self.name(to));
-            }
-            Call::Listen { fd, .. }
-            | Call::Accept { fd, .. }
-            | Call::Recv { fd, .. }
-            | Call::Shutdown { fd, .. }
-            | Call::Close { fd }
-            | Call::Ioctl { fd, .. }
-            | Call::Fcntl { fd, .. }
-            | Call::Getsockopt { fd, .. }
-            | Call::Setsockopt { fd, .. }
-            | Call::Getsockname { fd }
-            | Call::Getpeername { fd }
-            | Call::EpollWait { epfd: fd, .. } => map(fd),
-            Call::EpollCtl { epfd, fd, .. } => [epfd, fd].into_iter().for_each(map),
-            Call::Splice { fd_in, fd_out, .. } => [fd_in, fd_out].into_iter().for_each(map),
-            Call::Poll { fds, .. } => fds.iter_mut().for_each(|entry| map(&mut entry.fd)),
+            Call::Bind { addr, .. } | Call::Connect { addr, .. } => self.name(addr),
+            Call::Send { to, .. } => to.iter_mut().for_each(|to| self.name(to)),
             _ => {}
         }
         call
