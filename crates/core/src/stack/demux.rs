@@ -72,8 +72,17 @@ type BoundAt = (Option<u16>, Option<IpAddr>);
 /// Bound places in order.
 type Places = BTreeMap<BoundAt, SocketId>;
 
-/// Those of UDP, where sockets may share one: the last one bound comes first (`udp_lib_get_port` adds at the head).
-type SharedPlaces = BTreeMap<BoundAt, Vec<SocketId>>;
+/// Those of UDP.
+type SharedPlaces = BTreeMap<BoundAt, SharedPlace>;
+
+/// A place that sockets may share.
+#[derive(Debug, Default)]
+struct SharedPlace {
+    /// Who takes datagrams of any peer. The last one bound gets them (`udp_lib_get_port` adds at the head).
+    open: Vec<SocketId>,
+    /// So many have a peer, and are found by their flows: however many, no datagram looks at them.
+    connected: usize,
+}
 
 /// The tables.
 #[derive(Debug)]
@@ -155,23 +164,21 @@ impl Demux {
     }
 
     pub(super) fn udp_bind(&mut self, port: u16, ip: Option<IpAddr>, id: SocketId) {
-        self.udp_bound.entry((Some(port), ip)).or_default().push(id);
+        self.udp_bound.entry((Some(port), ip)).or_default().open.push(id);
     }
 
     pub(super) fn udp_unbind(&mut self, port: u16, ip: Option<IpAddr>, id: SocketId) {
         let place = (Some(port), ip);
-        if let Some(ids) = self.udp_bound.get_mut(&place) {
-            ids.retain(|other| *other != id);
-            if ids.is_empty() {
-                self.udp_bound.remove(&place);
+        let Some(shared) = self.udp_bound.get_mut(&place) else { return };
+        match shared.open.iter().position(|other| *other == id) {
+            Some(at) => {
+                shared.open.remove(at);
             }
+            None => shared.connected = shared.connected.saturating_sub(1),
         }
-    }
-
-    /// Moves a bound socket to another address of the same port.
-    pub(super) fn udp_rebind(&mut self, port: u16, from: Option<IpAddr>, to: Option<IpAddr>, id: SocketId) {
-        self.udp_unbind(port, from, id);
-        self.udp_bind(port, to, id);
+        if shared.open.is_empty() && shared.connected == 0 {
+            self.udp_bound.remove(&place);
+        }
     }
 
     /// True when another socket than `id` has this flow.
@@ -179,8 +186,11 @@ impl Demux {
         self.udp_flows.get(tuple).is_some_and(|ids| ids.iter().any(|&other| other != id))
     }
 
-    /// Connected sockets take the datagrams of their peer before sockets that are only bound.
-    pub(super) fn udp_connect(&mut self, tuple: Tuple, id: SocketId) {
+    /// A socket that was bound at `from` has a peer: it takes the datagrams of that one, before sockets that are only bound.
+    pub(super) fn udp_connect(&mut self, from: Option<IpAddr>, tuple: Tuple, id: SocketId) {
+        self.udp_unbind(tuple.local_port, from, id);
+        let place = (Some(tuple.local_port), Some(tuple.local_ip));
+        self.udp_bound.entry(place).or_default().connected += 1;
         self.udp_flows.entry(tuple).or_default().push(id);
     }
 
@@ -193,12 +203,14 @@ impl Demux {
         }
     }
 
-    /// The sockets that a datagram of this flow may be for, the likeliest first.
-    pub(super) fn udp(&self, tuple: &Tuple) -> impl Iterator<Item = SocketId> {
+    /// The socket for a datagram of this flow.
+    pub(super) fn udp(&self, tuple: &Tuple) -> Option<SocketId> {
+        if let Some(id) = self.udp_flows.get(tuple).and_then(|ids| ids.last()) {
+            return Some(*id);
+        }
         let port = Some(tuple.local_port);
         let places = [Some(tuple.local_ip), Some(any_of(tuple.local_ip)), None];
-        let bound = places.into_iter().filter_map(move |ip| self.udp_bound.get(&(port, ip)));
-        self.udp_flows.get(tuple).into_iter().chain(bound).flat_map(|ids| ids.iter().rev()).copied()
+        places.iter().find_map(|ip| self.udp_bound.get(&(port, *ip))?.open.last()).copied()
     }
 }
 

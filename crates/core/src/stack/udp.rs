@@ -87,7 +87,8 @@ impl Stack {
         Ok(local)
     }
 
-    /// Gives up the peer and the place; what waits to be read stays (`__udp_disconnect` of a socket whose port the system chose).
+    /// Gives up the peer and the place; what waits to be read stays (`__udp_disconnect` of a socket whose port the system chose). Until
+    /// [`Stack::udp_attach`] nothing can be sent.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
@@ -105,9 +106,11 @@ impl Stack {
     /// Gives a socket that was detached a place again.
     ///
     /// # Errors
-    /// As [`Stack::udp_bind`].
+    /// As [`Stack::udp_bind`]; [`Error::Invalid`] for one that has a place.
     pub fn udp_attach(&mut self, id: SocketId, local: SocketAddr, manner: BindManner) -> Result<(), Error> {
-        self.udp(id)?;
+        if self.udp(id)?.local.port() != 0 {
+            return Err(Error::Invalid);
+        }
         let local = self.udp_place(local, manner)?;
         self.demux.udp_bind(local.port(), place(local, manner), id);
         let udp = self.udp(id)?;
@@ -129,7 +132,7 @@ impl Stack {
             }
             return self.udp_dissolve(id);
         }
-        if remote.port() == 0 {
+        if remote.port() == 0 || local.port() == 0 {
             return Err(Error::Invalid);
         }
         let src = source(self.udp(id)?, remote)?;
@@ -142,8 +145,7 @@ impl Stack {
             self.demux.udp_disconnect(&Tuple::new(local, old), id);
         }
         // As in Linux, connecting fixes the local address.
-        self.demux.udp_rebind(local.port(), place(local, manner), Some(src), id);
-        self.demux.udp_connect(Tuple::new(bound, remote), id);
+        self.demux.udp_connect(place(local, manner), Tuple::new(bound, remote), id);
         let udp = self.udp(id)?;
         udp.remote = Some(remote);
         udp.local = bound;
@@ -185,7 +187,7 @@ impl Stack {
         remote: SocketAddr,
     ) -> Result<usize, Error> {
         self.enter(now);
-        if remote.port() == 0 {
+        if remote.port() == 0 || self.udp(id)?.local.port() == 0 {
             return Err(Error::Invalid);
         }
         let src = source(self.udp(id)?, remote)?;
@@ -262,12 +264,7 @@ impl Stack {
 
     /// The socket for a datagram of this flow. A connected one hears its peer alone (`compute_score` in net/ipv4/udp.c).
     pub(super) fn udp_receiver(&self, tuple: &Tuple) -> Option<SocketId> {
-        self.demux.udp(tuple).find(|id| {
-            let Some(Socket::Udp(udp)) = self.sockets.get(*id).map(|entry| &entry.socket) else {
-                return false;
-            };
-            udp.remote.is_none_or(|remote| remote == tuple.remote())
-        })
+        self.demux.udp(tuple)
     }
 
     pub(super) fn close_udp(&mut self, id: SocketId) {

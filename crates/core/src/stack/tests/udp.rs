@@ -1,9 +1,9 @@
 //! UDP end to end.
 use super::world::{World, at, v4, v6};
-use crate::base::{Duration, Error};
+use crate::base::{Duration, Error, SocketId};
 use crate::device::DeviceCaps;
 use crate::stack::Event;
-use crate::udp::MtuDiscovery;
+use crate::udp::{BindManner, MtuDiscovery};
 use bytes::Bytes;
 use core::net::SocketAddr;
 
@@ -172,4 +172,52 @@ fn a_stack_talks_to_itself() {
         w.stacks[0].close(w.now, server).expect("open");
     }
     assert_eq!(w.crossed, [0, 0]);
+}
+
+/// Who has read something of what `from` has sent to port 7, in the order of `sockets`.
+fn readers(w: &mut World, from: SocketId, sockets: &[SocketId]) -> Vec<usize> {
+    w.stacks[0].udp_send_to(w.now, from, Bytes::from_static(b"x"), at(v4(2), 7)).expect("room");
+    w.run(SECOND);
+    let now = w.now;
+    (0..sockets.len()).filter(|i| w.stacks[1].udp_recv_from(now, sockets[*i]).is_ok()).collect()
+}
+
+#[test]
+fn of_sockets_that_share_a_place_the_last_one_bound_without_a_peer_is_asked() {
+    let mut w = World::plain();
+    let shared = BindManner { shared: true, ..BindManner::default() };
+    let from = [0, 1].map(|_| w.stacks[0].udp_bind(w.now, at(v4(1), 0)).expect("free"));
+    let peer = w.stacks[0].local_addr(from[0]).expect("bound");
+    let place = at(v4(2), 7);
+    let sockets = [0, 1, 2].map(|_| w.stacks[1].udp_bind_with(w.now, place, shared).expect("shared"));
+    assert_eq!(w.stacks[1].udp_bind(w.now, place), Err(Error::AddressInUse), "not by who does not share");
+    assert_eq!(readers(&mut w, from[0], &sockets), [2]);
+    w.stacks[1].udp_connect(w.now, sockets[2], peer).expect("a route");
+    assert_eq!(readers(&mut w, from[0], &sockets), [2], "its peer");
+    assert_eq!(readers(&mut w, from[1], &sockets), [1], "somebody else");
+    w.stacks[1].udp_connect(w.now, sockets[1], peer).expect("a route");
+    assert_eq!(readers(&mut w, from[0], &sockets), [1], "the last one connected");
+    w.stacks[1].close(w.now, sockets[0]).expect("open");
+    assert!(readers(&mut w, from[1], &sockets[1..]).is_empty(), "nobody without a peer is left");
+    for id in &sockets[1..] {
+        assert_eq!(w.stacks[1].udp_bind(w.now, place), Err(Error::AddressInUse));
+        w.stacks[1].close(w.now, *id).expect("open");
+    }
+    assert!(w.stacks[1].udp_bind(w.now, place).is_ok(), "the place is free again");
+}
+
+#[test]
+fn a_socket_that_was_detached_sends_nothing_until_it_has_a_place() {
+    let mut w = World::plain();
+    let client = w.stacks[0].udp_bind(w.now, at(v4(1), 9)).expect("free");
+    w.stacks[0].udp_connect(w.now, client, at(v4(2), 7)).expect("a route");
+    let again = |w: &mut World| w.stacks[0].udp_attach(client, at(v4(1), 10), BindManner::default());
+    assert_eq!(again(&mut w), Err(Error::Invalid), "it has one");
+    w.stacks[0].udp_detach(client).expect("a socket");
+    let data = Bytes::from_static(b"x");
+    assert_eq!(w.stacks[0].udp_send_to(w.now, client, data.clone(), at(v4(2), 7)), Err(Error::Invalid));
+    assert_eq!(w.stacks[0].udp_connect(w.now, client, at(v4(2), 7)), Err(Error::Invalid));
+    assert!(w.stacks[0].udp_bind(w.now, at(v4(1), 9)).is_ok(), "its port is free");
+    assert_eq!(again(&mut w), Ok(()));
+    assert_eq!(w.stacks[0].udp_send_to(w.now, client, data, at(v4(2), 7)), Ok(1));
 }
