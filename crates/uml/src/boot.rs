@@ -1,5 +1,6 @@
 //! Boots the kernel as a child, runs one command in it, and brings back what that wrote.
 use lowwater_os::program::{self, End, Limits, Ran};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -82,7 +83,8 @@ impl Guest {
             .arg(format!("init={}", shared.path("init").display()))
             .args(&self.args);
         let limits = Limits { time: self.deadline, output: CONSOLE_MAX };
-        let ran = program::run(kernel, b"", limits).map_err(|e| format!("{PROGRAM}: {e}"))?;
+        let ran =
+            on_one_processor(|| program::run(kernel, b"", limits)).map_err(|e| format!("{PROGRAM}: {e}"))?;
         let console = console(&ran);
         let code = fs::read_to_string(shared.path("code")).unwrap_or_default();
         match (ran.end, code.trim()) {
@@ -174,6 +176,22 @@ impl Drop for Shared {
     }
 }
 
+/// Does `work` where all that it starts stays on one processor. A guest has one, and its kernel and its programs are processes here that
+/// give each other the turn at every system call: on two processors each turn would be a wake-up of the other one, which takes far
+/// longer than to change over.
+fn on_one_processor<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let mut here = CpuSet::new();
+            here.set(sched_getcpu());
+            // Who may not ask for that has all processors, and takes longer.
+            let _ = sched_setaffinity(None, &here);
+            work()
+        });
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// `word` for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
@@ -222,6 +240,7 @@ pub fn present() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::thread::sched_getaffinity;
 
     #[test]
     fn the_folder_is_nobody_elses() {
@@ -229,6 +248,16 @@ mod tests {
         let shared = Shared::new().unwrap();
         let mode = fs::metadata(&shared.folder).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_is_started_stays_on_one_processor_and_who_starts_it_does_not() {
+        let all = sched_getaffinity(None).unwrap();
+        let status = on_one_processor(|| Command::new("cat").arg("/proc/self/status").output()).unwrap();
+        let status = String::from_utf8(status.stdout).unwrap();
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        assert!(allowed.trim().parse::<u32>().is_ok(), "one number: {allowed}");
+        assert_eq!(sched_getaffinity(None).unwrap(), all);
     }
 
     #[test]

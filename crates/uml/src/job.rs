@@ -154,8 +154,7 @@ impl Job {
 
     /// How long the whole may take.
     fn deadline(&self) -> Result<Duration, String> {
-        // To boot, and a guest may have half of a processor, where wake-ups take long.
-        let mut seconds = 300.0;
+        let mut seconds = 60.0;
         for run in &self.runs {
             let (carried, _) = self.scenario.load(run)?;
             let times = run.seconds();
