@@ -610,10 +610,9 @@ impl Drawn {
             _ if name.starts_with("TCP_") => Some(SOL_TCP),
             _ => None,
         };
-        let states = TCP_STATE_NAMES;
         let mut all: Vec<(i32, i32)> = NAMES
             .iter()
-            .filter(|(name, _)| !states.contains(name))
+            .filter(|(name, _)| !NO_OPTIONS.contains(name))
             .filter_map(|(name, value)| Some((level(name)?, *value as i32)))
             .filter(|option| {
                 !LEFT_OUT.contains(option) && (self.stream || !NOT_OF_DATAGRAMS.contains(option))
@@ -903,7 +902,8 @@ impl Drawn {
     }
 }
 
-const TCP_STATE_NAMES: [&str; 12] = [
+/// Names that begin as those of TCP's options do: of states, and of a control message.
+const NO_OPTIONS: [&str; 12] = [
     "TCP_ESTABLISHED",
     "TCP_SYN_SENT",
     "TCP_SYN_RECV",
