@@ -38,7 +38,7 @@ impl Messages {
 
     /// The hash over the first `bytes` bytes of all of them.
     #[must_use]
-    pub fn hash(&self, bytes: u64) -> u32 {
+    pub fn hash(&self, bytes: u64) -> u64 {
         let mut hash = Hash::new();
         let mut left = bytes as usize;
         for n in 0.. {

@@ -292,7 +292,10 @@ impl Bulk {
         }
     }
 
-    fn accept(&mut self, id: SocketId) {
+    /// Nagle's algorithm is on, as in iperf3: without it the end of each write would leave alone, in a packet of less than a segment.
+    fn accept(&mut self, stack: &mut Stack, now: Instant, id: SocketId) {
+        let options = SocketOptions::new(stack.sysctl());
+        stack.set_options(now, id, options).expect("an open socket takes the options");
         if self.role == Role::Generate {
             self.sources.insert(id, Source::default());
             self.writers.push(id);
@@ -305,7 +308,7 @@ impl App for Bulk {
         match *event {
             Event::Accepted(listener) => {
                 while let Ok((id, _)) = stack.tcp_accept(now, listener) {
-                    self.accept(id);
+                    self.accept(stack, now, id);
                 }
             }
             Event::Readable(id) => self.read(stack, now, id),

@@ -91,10 +91,10 @@ fn read(time: Duration) -> f64 {
             TcpStream::connect((OURS, 9)).ok()
         })
         .expect("the stack answers");
-    let (mut buf, mut crc) = (vec![0; 262_144], Hash::new());
+    let (mut buf, mut hash) = (vec![0; 262_144], Hash::new());
     let mut take = |stream: &mut TcpStream| {
         let n = stream.read(&mut buf).expect("the flow lives");
-        crc.update(&buf[..n]);
+        hash.update(&buf[..n]);
         n as u64
     };
     let warm = Instant::now() + WARM_UP;
@@ -107,7 +107,7 @@ fn read(time: Duration) -> f64 {
         total += take(&mut stream);
     }
     let rate = total as f64 / start.elapsed().as_secs_f64();
-    std::hint::black_box(crc.value());
+    std::hint::black_box(hash.value());
     rate
 }
 

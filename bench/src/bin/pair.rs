@@ -50,7 +50,7 @@ fn bulk(total: u64, mtu: u16, flows: usize, owned: bool) {
     let whole = Bytes::from(data.clone());
     let start = std::time::Instant::now();
     let base = duo.now;
-    let (mut received, mut crc, calls) = (0u64, Hash::new(), counting::calls());
+    let (mut received, mut hash, calls) = (0u64, Hash::new(), counting::calls());
     let mut buf = vec![0; WRITE];
     while received < total {
         let at: Instant = base.plus_nanos(start.elapsed().as_nanos() as u64);
@@ -67,7 +67,7 @@ fn bulk(total: u64, mtu: u16, flows: usize, owned: bool) {
             if owned {
                 while let Ok(Some(piece)) = duo.stacks[1].tcp_read_chunk(at, server, usize::MAX) {
                     received += piece.len() as u64;
-                    crc.update(&piece);
+                    hash.update(&piece);
                 }
             } else {
                 while let Ok(n) = duo.stacks[1].tcp_recv(at, server, &mut buf, false) {
@@ -75,7 +75,7 @@ fn bulk(total: u64, mtu: u16, flows: usize, owned: bool) {
                         break;
                     }
                     received += n as u64;
-                    crc.update(&buf[..n]);
+                    hash.update(&buf[..n]);
                 }
             }
         }
@@ -86,7 +86,7 @@ fn bulk(total: u64, mtu: u16, flows: usize, owned: bool) {
     let copied: u64 = duo.stacks.iter().map(|stack| counting::copied_bytes(stack.counters())).sum();
     println!(
         "mtu {mtu} flows {flows} {}: {:.1} Gbit/s, {} packets, {} segments, {} retransmitted, {calls} allocations ({:.2} per packet), \
-         {:.3} copies of each byte, crc {:08x}",
+         {:.3} copies of each byte, hash {:016x}",
         if owned { "Bytes" } else { "slices" },
         received as f64 * 8.0 / seconds / 1e9,
         count.ip.out_requests,
@@ -94,6 +94,6 @@ fn bulk(total: u64, mtu: u16, flows: usize, owned: bool) {
         count.tcp.retrans_segs,
         calls as f64 / count.ip.out_requests as f64,
         copied as f64 / received as f64,
-        crc.value(),
+        hash.value(),
     );
 }
