@@ -52,6 +52,12 @@ enum What {
 }
 
 impl Transcript {
+    /// Microseconds from the beginning to the last line or packet.
+    #[must_use]
+    pub fn lasted_us(&self) -> u64 {
+        self.entries.last().map_or(0, |entry| entry.at)
+    }
+
     /// The script does something.
     pub(super) fn line(&mut self, line: usize, at: u64) {
         self.push(Entry { what: What::Line(line), at, since: 0 });
