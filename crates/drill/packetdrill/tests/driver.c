@@ -779,6 +779,54 @@ static void blocking(void)
 	teardown(fds, 3, 101, 1 + sent);
 }
 
+/* packetdrill's one lock: what follows a call is done under it, and the main thread gives it away while it sleeps, and only then. */
+static pthread_mutex_t one_lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile int worked_on;
+
+static void *locking_worker(void *unused)
+{
+	job_tid = (int)syscall(SYS_gettid);
+	sem_post(&dequeued);
+	job_ret = job();
+	job_end = now_us();
+	pthread_mutex_lock(&one_lock);
+	worked_on = 1;
+	pthread_mutex_unlock(&one_lock);
+	sem_wait(&go_on);
+	return unused;
+}
+
+static void result_after_sleep(void)
+{
+	int fd = listener(), conn = established(fd), fds[2] = {fd, conn};
+	uint32_t seq = 1;
+
+	job = job_read, job_fd = conn;
+	for (int round = 0; round < 30; round++, seq += 100) {
+		worked_on = 0;
+		sem_init(&dequeued, 0, 0), sem_init(&go_on, 0, 0);
+		EQ(pthread_create(&thread, NULL, locking_worker, NULL), 0);
+		sem_wait(&dequeued);
+		while (!is_asleep())
+			sched_yield();
+		/* Its call ends now, or while the main thread sleeps. */
+		pthread_mutex_lock(&one_lock);
+		long long instant = now_us();
+		inject_plain(ACK | PSH, seq, 1, 100);
+		EQ(worked_on, 0);
+		pthread_mutex_unlock(&one_lock);
+		EQ(so.usleep(U, 1000), 0);
+		pthread_mutex_lock(&one_lock);
+		EQ(worked_on, 1);
+		pthread_mutex_unlock(&one_lock);
+		sem_post(&go_on);
+		EQ(pthread_join(thread, NULL), 0);
+		EQ(job_ret, 100);
+		CHECK(job_end >= instant && job_end <= instant + 50);
+	}
+	teardown(fds, 2, seq, 1);
+}
+
 /* packetdrill waits up to a second for a call that blocks, without a call of its own: the call ends by its timeout all the same. */
 static void awaited(void)
 {
@@ -1296,7 +1344,7 @@ static const struct {
 } scenarios[] = {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
-	{"blocking", blocking}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings}, {"routes", routes},
+	{"blocking", blocking}, {"result_after_sleep", result_after_sleep}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings}, {"routes", routes},
 	{"datagrams", datagrams}, {"icmp", icmp}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure}, {"abandoned", abandoned}, {"abandoned_by_the_second", abandoned_by_the_second},
 	{"noise", noise},       {"busy", busy}, {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
 };

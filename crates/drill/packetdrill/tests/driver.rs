@@ -235,6 +235,11 @@ fn calls_of_a_second_thread_sleep_and_end_at_their_instant() {
 }
 
 #[test]
+fn a_result_is_worked_on_while_the_main_thread_sleeps() {
+    passes_in_every_mode("result_after_sleep");
+}
+
+#[test]
 fn a_call_ends_while_packetdrill_waits_for_it_and_a_command_that_sleeps_takes_time() {
     passes("awaited");
 }
