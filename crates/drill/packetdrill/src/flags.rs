@@ -4,12 +4,14 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 use std::collections::BTreeMap;
 
-/// Bytes of an IPv4 packet, and of an IPv6 one whose segments are as long.
+/// Bytes of an IPv4 packet, and of an IPv6 one whose segments are as long. packetdrill's own device has the first in both families.
 const MTU: [u16; 2] = [1_500, 1_520];
 /// The smallest MTU that a device may have: RFC 791 section 3.2, RFC 8200 section 5.
 const MTU_MIN: [u16; 2] = [68, 1_280];
 /// The keys, for messages.
 const KEYS: &str = "ip_version, local_ip, remote_ip, gateway_ip, prefix_len, mtu";
+/// Those that tell a family.
+const FAMILIAR: [&str; 4] = ["ip_version", "local_ip", "remote_ip", "gateway_ip"];
 
 /// packetdrill's options that take no value.
 const ALONE: &[&str] = &[
@@ -22,6 +24,9 @@ const ALONE: &[&str] = &[
     "send_omit_free",
     "debug",
     "verbose",
+    // Of the dialect that has SCTP.
+    "persistent_tun_dev",
+    "no_cleanup",
 ];
 
 /// What the sockets of the script are made with.
@@ -102,12 +107,20 @@ impl Flags {
         let given = Self::parse(text)?.version;
         // Addresses of another family than the one that counts do not.
         let other = of("ip_version")?.is_some_and(|v| given != IpVersion::Unknown && v != given);
-        let kept = text.split(',').filter(|item| {
-            let key = item.split('=').next().unwrap_or_default().trim();
-            !(other && !matches!(key, "ip_version") || own.contains_key(key))
-        });
+        let key = |item: &str| item.split('=').next().unwrap_or_default().trim().to_owned();
+        let keeps = |key: &str| !(other && key != "ip_version" || own.contains_key(key));
+        let kept: Vec<&str> = text.split(',').filter(|item| keeps(&key(item))).collect();
+        let told = |name: &str| own.contains_key(name) || kept.iter().any(|item| key(item) == name);
+        let (familiar, sized) = (FAMILIAR.iter().any(|name| told(name)), told("mtu"));
+        if !familiar {
+            // A netmask of a family that nobody names.
+            own.remove("prefix_len");
+        }
+        if own.contains_key("ip_version") && !sized {
+            own.insert("mtu".to_owned(), MTU[0].to_string());
+        }
         let own = own.iter().map(|(key, value)| format!("{key}={value}"));
-        let text = kept.map(str::to_owned).chain(own).collect::<Vec<_>>().join(",");
+        let text = kept.into_iter().map(str::to_owned).chain(own).collect::<Vec<_>>().join(",");
         Ok(Self { agreed, awake, ..Self::parse(&text)? })
     }
 
@@ -202,16 +215,28 @@ fn head(script: &str) -> impl Iterator<Item = &str> {
                 break;
             };
         }
-        // Quotation marks hold blanks together.
-        let mut quoted = false;
-        let ends = |c: char| {
-            quoted ^= matches!(c, '"' | '`');
-            c.is_whitespace() && !quoted
-        };
+        let mut end = word_len(rest);
+        // Blanks may stand on both sides of the sign.
+        for _ in 0..2 {
+            let next = rest.len() - rest[end..].trim_start().len();
+            if rest[..end].ends_with('=') || !rest[..end].contains('=') && rest[next..].starts_with('=') {
+                end = next + word_len(&rest[next..]);
+            }
+        }
         let word;
-        (word, rest) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
+        (word, rest) = rest.split_at(end);
         word.starts_with("--").then_some(word)
     })
+}
+
+/// Bytes up to the next blank. Quotation marks hold blanks together.
+fn word_len(text: &str) -> usize {
+    let mut quoted = false;
+    let ends = |c: char| {
+        quoted ^= matches!(c, '"' | '`');
+        c.is_whitespace() && !quoted
+    };
+    text.find(ends).unwrap_or(text.len())
 }
 
 /// packetdrill's command line, as getopt_long() reads it: options and scripts in any order, values behind `=` or as the next word.
@@ -247,6 +272,7 @@ impl CommandLine {
 /// One of packetdrill's options that is a flag here, under the flag's name.
 fn option(word: &str) -> Option<(String, String)> {
     let (name, value) = word.strip_prefix("--")?.split_once('=')?;
+    let (name, value) = (name.trim_end(), value.trim_start());
     // An address may have its prefix with it, and any value its quotation marks.
     let value = value.trim_matches('"').split('/').next().unwrap_or(value);
     match name {
@@ -270,7 +296,7 @@ const REMOTE_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0,
 fn version(value: &str) -> Result<IpVersion, String> {
     match value {
         "ipv4" => Ok(IpVersion::V4),
-        "ipv4-mapped-ipv6" | "ipv4-mapped-v6" => Ok(IpVersion::Mapped),
+        "ipv4-mapped-ipv6" | "ipv4-mapped-v6" | "ipv4_mapped_ipv6" => Ok(IpVersion::Mapped),
         "ipv6" => Ok(IpVersion::V6),
         _ => Err(format!("ip_version={value}: it is ipv4, ipv4-mapped-ipv6 or ipv6")),
     }
@@ -328,8 +354,8 @@ mod tests {
         let flags = of("ip_version=ipv4,local_ip=192.168.0.1,mtu=1500", &["p", "--ip_version=ipv6", "y.pkt"]);
         assert_eq!(
             (flags.mtu(), flags.addresses()),
-            (1_520, vec![(LOCAL_V6, 48)]),
-            "what is of IPv4 does not count"
+            (1_500, vec![(LOCAL_V6, 48)]),
+            "what is of IPv4 does not count, and packetdrill's own MTU is that of every family"
         );
         assert_eq!(of("mtu=1400", &["driver", "lib.so", "passive"]), Flags::parse("mtu=1400").unwrap());
         let args = ["packetdrill", "--mtu", "1400", "-v", "-D", "TFO_COOKIE=1", "--dry_run", "--", "x.pkt"];
@@ -339,6 +365,32 @@ mod tests {
             (1_400, vec![("10.0.0.1".parse().unwrap(), 16)]),
             "values may be words of their own, and a definition is no script"
         );
+    }
+
+    #[test]
+    fn options_that_packetdrill_takes_alone_are_taken_here() {
+        let of = |text: &str, args: &[&str], script: &str| {
+            let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+            Flags::of_run(text, &args, 0, |_| Some(script.to_owned()))
+        };
+        let flags = of("", &["p", "x.pkt"], "--netmask_ip=255.255.255.0\n0 x").unwrap();
+        assert_eq!((flags.addresses(), flags.mtu()), (Flags::default().addresses(), 1_500), "of any family");
+        assert_eq!(of("", &["p", "--ip_version=ipv6", "x.pkt"], "").unwrap().mtu(), 1_500);
+        let both = ["p", "--ip_version=ipv6", "x.pkt"];
+        assert_eq!(of("ip_version=ipv6,mtu=1520", &both, "").unwrap().mtu(), 1_520, "who tells one is heard");
+        assert_eq!(of("", &both, "--mtu=1400").unwrap().mtu(), 1_400);
+        let dialect = ["p", "--no_cleanup", "x.pkt"];
+        let flags = of("", &dialect, "--ip_version=ipv4_mapped_ipv6\n--mtu=1300\n0 x").unwrap();
+        assert_eq!(
+            (flags.addresses(), flags.mtu()),
+            (vec![(LOCAL_V4, 16)], 1_300),
+            "of the dialect with SCTP"
+        );
+        for blanks in ["--mtu =1300", "--mtu= 1300", "--mtu\t=\n1300"] {
+            let flags =
+                of("", &["p", "x.pkt"], &format!("--debug {blanks} --local_ip=10.0.0.1\n0 x")).unwrap();
+            assert_eq!((flags.mtu(), flags.untold()), (1_300, false), "{blanks}");
+        }
     }
 
     #[test]
