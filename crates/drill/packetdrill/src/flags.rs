@@ -56,6 +56,8 @@ pub(crate) struct Flags {
     agreed: bool,
     /// No command of the script sleeps.
     awake: bool,
+    /// packetdrill makes no device, and the script has commands.
+    commands: bool,
 }
 
 impl Flags {
@@ -99,8 +101,12 @@ impl Flags {
         own.extend(line.options);
         // A script that cannot be read may have anything.
         let awake = !script.is_empty() && !script.contains("sleep");
+        // Who brought this object by another way than this option may have a device of its own.
+        let loads = |word: &str| word.starts_with("--so_filename");
+        let loaded = args.iter().any(|word| loads(word)) || head(&script).any(loads);
+        let commands = loaded && script.contains('`');
         if own.is_empty() {
-            return Ok(Self { awake, ..Self::parse(text)? });
+            return Ok(Self { awake, commands, ..Self::parse(text)? });
         }
         let agreed = own.contains_key("local_ip");
         let of = |key: &str| own.get(key).map(|value| version(value)).transpose();
@@ -121,12 +127,17 @@ impl Flags {
         }
         let own = own.iter().map(|(key, value)| format!("{key}={value}"));
         let text = kept.into_iter().map(str::to_owned).chain(own).collect::<Vec<_>>().join(",");
-        Ok(Self { agreed, awake, ..Self::parse(&text)? })
+        Ok(Self { agreed, awake, commands, ..Self::parse(&text)? })
     }
 
     /// No command of the script sleeps, as far as its text tells: one that takes long is slow.
     pub(crate) const fn awake(&self) -> bool {
         self.awake
+    }
+
+    /// The script has commands, for which packetdrill makes no device.
+    pub(crate) const fn commands(&self) -> bool {
+        self.commands
     }
 
     /// Addresses of the stack with the lengths of their prefixes.
@@ -162,6 +173,17 @@ impl Flags {
             (None, IpVersion::V6) => vec![REMOTE_V6],
             (None, IpVersion::Unknown) => vec![REMOTE_V4, REMOTE_V6],
         }
+    }
+
+    /// What is behind the device: the peer that was told, or the networks around packetdrill's own, each by an address and the length of its prefix.
+    pub(crate) fn behind(&self) -> Vec<(IpAddr, u8)> {
+        let len = |ip: &IpAddr| match (self.remote, ip) {
+            (Some(_), IpAddr::V4(_)) => 32,
+            (Some(_), IpAddr::V6(_)) => 128,
+            (None, IpAddr::V4(_)) => 24,
+            (None, IpAddr::V6(_)) => 32,
+        };
+        self.peers().into_iter().map(|ip| (ip, len(&ip))).collect()
     }
 
     /// Nobody has told the stack's address.
@@ -401,6 +423,23 @@ mod tests {
         assert_eq!(of(0), [("10.0.0.1".parse().unwrap(), 16)]);
         assert_eq!(of(1), [("10.0.0.2".parse().unwrap(), 16)]);
         assert_eq!(of(2), Flags::default().addresses(), "more runs than scripts");
+    }
+
+    #[test]
+    fn the_device_leads_to_the_peers() {
+        let of = |text: &str, script: &str| {
+            let args = ["packetdrill", "--so_filename", "./x.so", "x.pkt"].map(str::to_owned);
+            Flags::of_run(text, &args, 0, |_| Some(script.to_owned())).unwrap()
+        };
+        let prefix = |ip: &str, len| (ip.parse::<IpAddr>().unwrap(), len);
+        assert_eq!(of("", "").behind(), [prefix("192.0.2.1", 24), prefix("2001:db8::1", 32)]);
+        assert_eq!(of("ip_version=ipv6", "").behind(), [prefix("2001:db8::1", 32)]);
+        assert_eq!(of("remote_ip=192.0.2.7", "").behind(), [prefix("192.0.2.7", 32)]);
+        assert_eq!(of("", "--remote_ip=fd00::9").behind(), [prefix("fd00::9", 128)]);
+        assert!(of("", "+0 `true`").commands() && of("", "--mtu=1400 `true`").commands());
+        assert!(!of("", "+0 close(3) = 0").commands());
+        let other = Flags::of_run("", &["p", "x.pkt"].map(str::to_owned), 0, |_| Some("`true`".to_owned()));
+        assert!(!other.unwrap().commands(), "brought by another way");
     }
 
     #[test]

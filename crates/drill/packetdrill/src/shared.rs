@@ -1,4 +1,5 @@
 //! The one machine of the process behind its lock: who drives the clock, who sleeps until woken, and what time the woken sees.
+use crate::device;
 use crate::driver::{Driver, this_thread, waits_for_another};
 use crate::failure::{die, say};
 use crate::flags::Flags;
@@ -63,7 +64,11 @@ impl Shared {
         let text =
             |path: &str| fs::metadata(path).is_ok_and(|is| is.is_file()).then(|| fs::read_to_string(path));
         let flags = Flags::of_run(flags, &args, run, |path| text(path)?.ok());
-        match flags.and_then(|flags| Machine::new(&flags, count_children)) {
+        let machine = flags.and_then(|flags| {
+            device::make(&flags);
+            Machine::new(&flags, count_children)
+        });
+        match machine {
             Ok(machine) => *self.lock() = Some(machine),
             Err(what) => die(&format!("--so_flags, or packetdrill's own options: {what}")),
         }

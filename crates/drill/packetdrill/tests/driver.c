@@ -1010,6 +1010,25 @@ static void routes(void)
 	teardown(fds, 2, 1, 1);
 }
 
+/* What packetdrill makes of its own only where it has no shared object: a device for a script's commands. */
+static void device(void)
+{
+	bool v6 = world.v6;
+
+	EQ(system("ip link show dev tun0 >/dev/null 2>&1"), 1 << 8);
+	so.free(U);
+	/* This run's script has a command. */
+	init(v6 ? "ip_version=ipv6" : NULL);
+	EQ(system("tc qdisc add dev tun0 root pfifo"), 0);
+	if (v6)
+		EQ(system("ip -6 address show dev tun0 | grep -q ' fd3d:a0b:17d6::1/48 ' && "
+			  "ip route get 2001:db8::1 | grep -q 'dev tun0'"), 0);
+	else
+		EQ(system("ip address show dev tun0 | grep -q ' 192.168.0.1/16 ' && ip route get 192.0.2.1 | grep -q 'dev tun0'"), 0);
+	int fd = listener(), conn = established(fd), fds[] = {fd, conn};
+	teardown(fds, 2, 1, 1);
+}
+
 /* After mlockall() and with SCHED_RR, as packetdrill runs: no thread of ours, no big arena. */
 static void footprint(void)
 {
@@ -1344,7 +1363,7 @@ static const struct {
 } scenarios[] = {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
-	{"blocking", blocking}, {"result_after_sleep", result_after_sleep}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings}, {"routes", routes},
+	{"blocking", blocking}, {"result_after_sleep", result_after_sleep}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings}, {"routes", routes}, {"device", device},
 	{"datagrams", datagrams}, {"icmp", icmp}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure}, {"abandoned", abandoned}, {"abandoned_by_the_second", abandoned_by_the_second},
 	{"noise", noise},       {"busy", busy}, {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
 };
@@ -1355,7 +1374,7 @@ int main(int argc, char **argv)
 		FAIL("usage: driver LIBRARY SCENARIO [ipv4|mapped|ipv6]");
 	/* A namespace of its own has the kernel's default settings, whatever this machine's are. */
 	bool alone = unshare(CLONE_NEWNET) == 0;
-	if (!alone && (strcmp(argv[2], "settings") == 0 || strcmp(argv[2], "routes") == 0 || strncmp(argv[2], "runner", 6) == 0)) {
+	if (!alone && (strcmp(argv[2], "settings") == 0 || strcmp(argv[2], "routes") == 0 || strcmp(argv[2], "device") == 0 || strncmp(argv[2], "runner", 6) == 0)) {
 		fprintf(stderr, "root (a network namespace)\n");
 		return 77;
 	}

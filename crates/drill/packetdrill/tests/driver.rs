@@ -318,6 +318,28 @@ fn a_script_that_came_through_a_pipe_is_not_read_again() {
 }
 
 #[test]
+fn a_script_with_commands_has_a_device() {
+    let Some(driver) = driver() else { return };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("device-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    // As above, the script of the second run has the name of the scenario.
+    fs::write(folder.join("device"), "`tc qdisc add dev tun0 root pfifo`\n").unwrap();
+    for mode in ["ipv4", "ipv6"] {
+        let mut command = Command::new(driver);
+        command.arg(library()).args(["device", mode, "--so_filename=this"]).current_dir(&folder);
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let done = finish(child, "a script with commands");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        match done.status.code() {
+            Some(LACKS) => skip(said.trim()),
+            code => assert_eq!((code, said.as_str()), (Some(0), ""), "{mode}"),
+        }
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn several_scripts_in_one_process_leave_nothing_behind() {
     passes_in_every_mode("scripts");
 }
