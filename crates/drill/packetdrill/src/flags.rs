@@ -9,7 +9,7 @@ const MTU: [u16; 2] = [1_500, 1_520];
 /// The smallest MTU that a device may have: RFC 791 section 3.2, RFC 8200 section 5.
 const MTU_MIN: [u16; 2] = [68, 1_280];
 /// The keys, for messages.
-const KEYS: &str = "ip_version, local_ip, remote_ip, gateway_ip, prefix_len, mtu";
+const KEYS: &str = "ip_version, local_ip, remote_ip, gateway_ip, prefix_len, mtu, mss";
 /// Those that tell a family.
 const FAMILIAR: [&str; 4] = ["ip_version", "local_ip", "remote_ip", "gateway_ip"];
 
@@ -52,6 +52,8 @@ pub(crate) struct Flags {
     gateway: Option<IpAddr>,
     prefix: Option<u8>,
     mtu: Option<u16>,
+    /// Segments of so many bytes are what the device has joined.
+    mss: Option<u32>,
     /// packetdrill's own options tell the stack's address.
     agreed: bool,
     /// No command of the script sleeps.
@@ -77,6 +79,7 @@ impl Flags {
                 "gateway_ip" => flags.gateway = Some(address(key, value)?),
                 "prefix_len" => flags.prefix = Some(number(key, value, "a number from 0 to 128")?),
                 "mtu" => flags.mtu = Some(number(key, value, "a number from 68 to 65535")?),
+                "mss" => flags.mss = Some(number(key, value, "a number from 1")?),
                 _ => return Err(format!("no flag '{key}'; there are {KEYS}")),
             }
         }
@@ -196,6 +199,11 @@ impl Flags {
         self.mtu.unwrap_or(MTU[usize::from(self.version == IpVersion::V6)])
     }
 
+    /// Bytes of the segments that the device has joined where a packet has more; 0 where it joins none. What fits no field is longer than a packet.
+    pub(crate) fn joined(&self) -> u16 {
+        self.mss.map_or(0, |mss| u16::try_from(mss).unwrap_or(u16::MAX))
+    }
+
     /// Everything that has a family has the one of `ip_version`, and what is a length fits it.
     fn check(&self) -> Result<(), String> {
         let given = [("local_ip", self.local), ("remote_ip", self.remote), ("gateway_ip", self.gateway)];
@@ -298,7 +306,9 @@ fn option(word: &str) -> Option<(String, String)> {
     // An address may have its prefix with it, and any value its quotation marks.
     let value = value.trim_matches('"').split('/').next().unwrap_or(value);
     match name {
-        "ip_version" | "local_ip" | "remote_ip" | "gateway_ip" | "mtu" => Some((name.into(), value.into())),
+        "ip_version" | "local_ip" | "remote_ip" | "gateway_ip" | "mtu" | "mss" => {
+            Some((name.into(), value.into()))
+        }
         "netmask_ip" => {
             let mask: Ipv4Addr = value.parse().ok()?;
             Some(("prefix_len".into(), mask.to_bits().leading_ones().to_string()))
@@ -401,6 +411,9 @@ mod tests {
         let both = ["p", "--ip_version=ipv6", "x.pkt"];
         assert_eq!(of("ip_version=ipv6,mtu=1520", &both, "").unwrap().mtu(), 1_520, "who tells one is heard");
         assert_eq!(of("", &both, "--mtu=1400").unwrap().mtu(), 1_400);
+        let joined = |script: &str| of("mss=900", &["p", "x.pkt"], script).unwrap().joined();
+        assert_eq!((joined(""), joined("--mss=1000"), joined("--mss=100000")), (900, 1_000, u16::MAX));
+        assert_eq!(Flags::default().joined(), 0);
         let dialect = ["p", "--no_cleanup", "x.pkt"];
         let flags = of("", &dialect, "--ip_version=ipv4_mapped_ipv6\n--mtu=1300\n0 x").unwrap();
         assert_eq!(
