@@ -159,6 +159,8 @@ pub(crate) struct Config {
     pub(crate) family: Family,
     pub(crate) ends: Ends,
     pub(crate) mtu: u16,
+    /// Bytes of the segments that the device has joined where a packet has more; 0: it joins none.
+    pub(crate) joined: u16,
     pub(crate) judge: Judge,
     pub(crate) device: DeviceConfig,
     /// The script is read, and that is all.
@@ -233,6 +235,7 @@ impl Default for Config {
             family: Family::V4,
             ends: Ends::of(Family::V4),
             mtu: 1_500,
+            joined: 0,
             judge,
             device: DeviceConfig::default(),
             dry_run: false,
@@ -333,8 +336,8 @@ impl Config {
                 }
                 self.judge.forgiving |= words.any(|word| word == "packet");
             }
-            // It is about packets that a TUN joins.
-            "mss" => _ = flag.number(1, i32::MAX)?,
+            // What fits no field is longer than a packet.
+            "mss" => self.joined = u16::try_from(flag.number(1, i32::MAX)?).unwrap_or(u16::MAX),
             "dry_run" => {
                 flag.bare()?;
                 self.dry_run = true;

@@ -20,6 +20,8 @@ pub struct World {
     pub remote: IpAddr,
     /// MTU of the device.
     pub mtu: u16,
+    /// Packets of TCP with more than so many bytes come in as segments of that size that the device has joined; 0: it joins none.
+    pub joined: u16,
     /// The script wants a device of its own kind: super-packets, or completions by hand.
     pub special_device: bool,
 }
@@ -28,8 +30,8 @@ impl World {
     pub(crate) fn of(config: &Config) -> Self {
         let ends = &config.ends;
         let special_device = config.device != DeviceConfig::default();
-        let mtu = config.mtu;
-        Self { local: ends.local, prefix: ends.prefix, remote: ends.remote, mtu, special_device }
+        let (mtu, joined) = (config.mtu, config.joined);
+        Self { local: ends.local, prefix: ends.prefix, remote: ends.remote, mtu, joined, special_device }
     }
 }
 

@@ -3,7 +3,7 @@ use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use lowwater_core::base::{Duration, Instant, Sysctl};
 use lowwater_core::device::{Device as _, Submit};
-use lowwater_core::packet::{Offload, Packet};
+use lowwater_core::packet::{Csum, GsoKind, Offload, Packet};
 use lowwater_drill::World;
 use lowwater_os::{Tun, TunOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,19 +12,25 @@ use std::process::Command;
 
 /// Settings whose defaults depend on the machine or on the age of the kernel: the stack's are taken.
 const EQUAL: [&str; 4] = ["tcp_rmem", "tcp_wmem", "tcp_syn_retries", "tcp_congestion_control"];
+/// IP's number for TCP.
+const TCP: u8 = 6;
 /// Controller that every namespace may choose.
 const RENO: &str = "reno";
 
 /// A TUN in a namespace of its own, which the calling thread has entered.
 pub(crate) struct Namespace {
     tun: Tun,
+    /// See [`World`].
+    joined: u16,
 }
 
 impl Namespace {
     pub(crate) fn new(world: &World) -> Result<Self, String> {
         crate::enter()?;
-        let options = TunOptions { offload: false, mtu: world.mtu.into(), ..TunOptions::new("tun0") };
-        let tun = Tun::open(&options).map_err(|e| e.to_string())?;
+        let (offload, mtu) = (world.joined > 0, world.mtu.into());
+        let tun = Tun::open(&TunOptions { offload, mtu, ..TunOptions::new("tun0") })
+            .and_then(|tun| tun.receive_plain().map(|()| tun))
+            .map_err(|e| e.to_string())?;
         let link = tun.link().map_err(|e| e.to_string())?;
         if world.local.is_ipv6() {
             // Addresses are usable at once.
@@ -50,7 +56,7 @@ impl Namespace {
                 _ => Err(e),
             })?;
         }
-        Ok(Self { tun })
+        Ok(Self { tun, joined: world.joined })
     }
 
     /// Waits for a packet, at most so long.
@@ -68,8 +74,22 @@ impl Namespace {
     /// Hands a packet to the kernel, unless that refuses it.
     #[must_use]
     pub(crate) fn send(&mut self, packet: &Bytes) -> bool {
-        let packet = Packet::received(packet.clone(), Offload::default(), Instant::ZERO);
+        let packet = Packet::received(packet.clone(), self.offload(packet), Instant::ZERO);
         matches!(self.tun.submit(Instant::ZERO, packet), Submit::Completed)
+    }
+
+    /// As packetdrill does it with `--mss`: of every packet of TCP it is said that it is joined, and the kernel sees for itself whether it has more
+    /// than one segment.
+    fn offload(&self, packet: &[u8]) -> Offload {
+        let (protocol, gso) = match packet.first().map(|first| first >> 4) {
+            Some(4) => (packet.get(9), GsoKind::Tcp4),
+            Some(6) => (packet.get(6), GsoKind::Tcp6),
+            _ => (None, GsoKind::None),
+        };
+        match protocol {
+            Some(&TCP) if self.joined > 0 => Offload { gso, gso_size: self.joined, csum: Csum::None },
+            _ => Offload::default(),
+        }
     }
 }
 

@@ -229,7 +229,7 @@ fn run(ops: &[Op]) -> Option<Vec<String>> {
 
 fn run_here(ops: &[Op]) -> Option<Vec<String>> {
     let (local, remote) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
-    let world = World { local, prefix: 24, remote, mtu: 1_500, special_device: false };
+    let world = World { local, prefix: 24, remote, mtu: 1_500, joined: 0, special_device: false };
     let mut kernel = Kernel::new(&world).expect("a namespace");
     let routes = vec![("0.0.0.0".parse().unwrap(), 0, None)];
     let mut host =

@@ -1,4 +1,5 @@
 //! The device of a host: takes packets, holds them until they are completed where that is asked for, says "not now" when full or busy.
+use crate::abi::IPPROTO_TCP;
 use crate::host::Host;
 use bytes::Bytes;
 use core::net::IpAddr;
@@ -6,9 +7,13 @@ use lowwater_core::base::{Duration, Instant, RouteMetrics};
 use lowwater_core::device::Submit;
 use lowwater_core::ip::{Cidr, Route};
 use lowwater_core::offload::csum;
-use lowwater_core::packet::{Owner, Packet};
+use lowwater_core::packet::{Csum, GsoKind, Offload, Owner, Packet};
 use lowwater_core::qdisc::Any;
 use std::collections::VecDeque;
+
+/// Bytes of the headers of IPv6 and of TCP without options.
+const IPV6_HEADER: usize = 40;
+const TCP_HEADER: usize = 20;
 
 /// A packet that the host has sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,12 +50,21 @@ pub(crate) struct Device {
     refused: bool,
     /// How much time passes before each of the flows' next packets.
     pub(crate) pauses: VecDeque<Duration>,
+    /// Bytes of the segments that it has joined where a packet has more; 0: it joins none.
+    joined: u16,
+    /// See [`crate::Settings`].
+    pub(crate) name: String,
 }
 
 impl Device {
-    /// A device that holds so many packets until they are completed, or completes at once.
-    pub(crate) fn new(room: Option<usize>) -> Self {
-        Self { room, ..Self::default() }
+    /// A device that holds so many packets until they are completed, or completes at once, and may join what comes in.
+    pub(crate) fn new(room: Option<usize>, joined: u16, name: String) -> Self {
+        Self { room, joined, name, ..Self::default() }
+    }
+
+    /// What it says of a packet that comes in.
+    pub(crate) fn offload_of(&self, packet: &[u8]) -> Offload {
+        joined(packet, self.joined).unwrap_or_default()
     }
 
     pub(crate) fn submit(&mut self, now: Instant, mut packet: Packet) -> Submit {
@@ -101,6 +115,21 @@ impl Device {
         self.bytes -= len;
         Some(owner)
     }
+}
+
+/// What a device that joins segments of `size` bytes says of a packet: of TCP, where there is more than that behind a header without options
+/// (`virtio_net_hdr_to_skb`).
+fn joined(packet: &[u8], size: u16) -> Option<Offload> {
+    let word = |at: usize| Some(usize::from(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?)));
+    let first = *packet.first()?;
+    let (gso, protocol, header, end) = match first >> 4 {
+        4 => (GsoKind::Tcp4, *packet.get(9)?, usize::from(first & 0xf) * 4, word(2)?),
+        6 => (GsoKind::Tcp6, *packet.get(6)?, IPV6_HEADER, IPV6_HEADER + word(4)?),
+        _ => return None,
+    };
+    let len = end.min(packet.len()).checked_sub(header + TCP_HEADER)?;
+    let more = size > 0 && i32::from(protocol) == IPPROTO_TCP && len > usize::from(size);
+    more.then_some(Offload { gso, gso_size: size, csum: Csum::None })
 }
 
 impl Host {
@@ -194,6 +223,30 @@ mod tests {
     fn host(room: Option<usize>) -> Host {
         let addresses = vec![([192, 0, 2, 1].into(), 24)];
         Host::new(Settings { addresses, device_room: room, ..Settings::default() }).expect("a host")
+    }
+
+    #[test]
+    fn segments_are_joined_where_a_packet_of_tcp_has_more_than_one() {
+        // Total length 1,040 and 1,041: 1,000 bytes behind both headers, and one more.
+        let v4 = |tcp: u8, len: u16| {
+            let mut packet = vec![0; usize::from(len)];
+            (packet[0], packet[9]) = (0x45, tcp);
+            packet[2..4].copy_from_slice(&len.to_be_bytes());
+            packet
+        };
+        let v6 = |len: u16| {
+            let mut packet = vec![0; 40 + usize::from(len)];
+            (packet[0], packet[6]) = (0x60, 6);
+            packet[4..6].copy_from_slice(&len.to_be_bytes());
+            packet
+        };
+        let size = |packet: &[u8]| joined(packet, 1_000).map_or(0, |offload| offload.gso_size);
+        assert_eq!((size(&v4(6, 1_040)), size(&v4(6, 1_041)), size(&v4(17, 1_041))), (0, 1_000, 0));
+        assert_eq!((size(&v6(1_020)), size(&v6(1_021))), (0, 1_000));
+        assert_eq!(joined(&v4(6, 1_041), 0), None);
+        for len in 0..60 {
+            assert_eq!((size(&v4(6, 1_041)[..len]), size(&v6(1_021)[..len])), (0, 0), "cut off");
+        }
     }
 
     /// Sends datagrams of 100 bytes; how many packets came out.

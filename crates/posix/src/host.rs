@@ -12,7 +12,7 @@ use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
 use lowwater_core::device::{DeviceCaps, Submit};
-use lowwater_core::packet::{Offload, Packet};
+use lowwater_core::packet::Packet;
 use lowwater_core::stack::{Config, Event, Stack};
 use lowwater_core::tcp::State;
 use std::collections::BTreeSet;
@@ -39,6 +39,10 @@ pub struct Settings {
     pub first_fd: Fd,
     /// What a wall clock shows at [`Instant::ZERO`], counted from 1970: times of packets are told by it (SO_TIMESTAMPING).
     pub epoch: Duration,
+    /// Packets of TCP that hold more than so many bytes come in as segments of that size that the device has joined; 0: it joins none.
+    pub joined: u16,
+    /// Name of the device for SO_BINDTODEVICE; empty for none.
+    pub device_name: String,
 }
 
 impl Default for Settings {
@@ -53,6 +57,8 @@ impl Default for Settings {
             start: Instant::from_millis(10_000),
             first_fd: 3,
             epoch: Duration::ZERO,
+            joined: 0,
+            device_name: String::new(),
         }
     }
 }
@@ -117,7 +123,7 @@ impl Host {
             stack,
             dev,
             now: settings.start,
-            device: Device::new(settings.device_room),
+            device: Device::new(settings.device_room, settings.joined, settings.device_name),
             files: Files::new(settings.first_fd.max(0)),
             pipes: Pipes::default(),
             waiting: Waiting::default(),
@@ -183,7 +189,8 @@ impl Host {
 
     /// A packet comes in, now, from the IP header on.
     pub fn inject(&mut self, packet: Bytes) {
-        let packet = Packet::received(packet, Offload::default(), self.now);
+        let offload = self.device.offload_of(&packet);
+        let packet = Packet::received(packet, offload, self.now);
         self.stack.receive(self.now, self.dev, packet);
         self.stack.flush(self.now);
         self.settle();

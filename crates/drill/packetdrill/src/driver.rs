@@ -22,7 +22,7 @@ impl Driver {
 
     /// The calling thread is it.
     pub(crate) fn is_this(&self) {
-        self.tid.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+        self.tid.store(this_thread(), Ordering::Relaxed);
     }
 
     /// It begins a verb: how long it was elsewhere.
@@ -46,10 +46,20 @@ impl Driver {
 
     /// It waits for another thread, in futex(2): not for a command of the script, and not for a processor. False where that cannot be seen.
     pub(crate) fn waits(&self) -> bool {
-        let file = format!("/proc/self/task/{}/syscall", self.tid.load(Ordering::Relaxed));
-        let call = fs::read_to_string(file).unwrap_or_default();
-        call.split_whitespace().next().and_then(|number| number.parse().ok()) == Some(libc::SYS_futex)
+        waits_for_another(self.tid.load(Ordering::Relaxed)) == Some(true)
     }
+}
+
+/// The calling thread's number.
+pub(crate) fn this_thread() -> i32 {
+    gettid().as_raw_nonzero().get()
+}
+
+/// A thread of this process waits for another one, in futex(2); `None` where that cannot be seen, as of a thread that has ended.
+pub(crate) fn waits_for_another(tid: i32) -> Option<bool> {
+    let call = fs::read_to_string(format!("/proc/self/task/{tid}/syscall")).ok()?;
+    let number = call.split_whitespace().next()?.parse();
+    Some(number == Ok(libc::SYS_futex))
 }
 
 fn real_ns() -> u64 {

@@ -4,12 +4,14 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 use std::collections::BTreeMap;
 
-/// Bytes of an IPv4 packet, and of an IPv6 one whose segments are as long.
+/// Bytes of an IPv4 packet, and of an IPv6 one whose segments are as long. packetdrill's own device has the first in both families.
 const MTU: [u16; 2] = [1_500, 1_520];
 /// The smallest MTU that a device may have: RFC 791 section 3.2, RFC 8200 section 5.
 const MTU_MIN: [u16; 2] = [68, 1_280];
 /// The keys, for messages.
-const KEYS: &str = "ip_version, local_ip, remote_ip, gateway_ip, prefix_len, mtu";
+const KEYS: &str = "ip_version, local_ip, remote_ip, gateway_ip, prefix_len, mtu, mss";
+/// Those that tell a family.
+const FAMILIAR: [&str; 4] = ["ip_version", "local_ip", "remote_ip", "gateway_ip"];
 
 /// packetdrill's options that take no value.
 const ALONE: &[&str] = &[
@@ -22,6 +24,9 @@ const ALONE: &[&str] = &[
     "send_omit_free",
     "debug",
     "verbose",
+    // Of the dialect that has SCTP.
+    "persistent_tun_dev",
+    "no_cleanup",
 ];
 
 /// What the sockets of the script are made with.
@@ -47,10 +52,14 @@ pub(crate) struct Flags {
     gateway: Option<IpAddr>,
     prefix: Option<u8>,
     mtu: Option<u16>,
+    /// Segments of so many bytes are what the device has joined.
+    mss: Option<u32>,
     /// packetdrill's own options tell the stack's address.
     agreed: bool,
     /// No command of the script sleeps.
     awake: bool,
+    /// packetdrill makes no device, and the script has commands.
+    commands: bool,
 }
 
 impl Flags {
@@ -70,6 +79,7 @@ impl Flags {
                 "gateway_ip" => flags.gateway = Some(address(key, value)?),
                 "prefix_len" => flags.prefix = Some(number(key, value, "a number from 0 to 128")?),
                 "mtu" => flags.mtu = Some(number(key, value, "a number from 68 to 65535")?),
+                "mss" => flags.mss = Some(number(key, value, "a number from 1")?),
                 _ => return Err(format!("no flag '{key}'; there are {KEYS}")),
             }
         }
@@ -94,26 +104,43 @@ impl Flags {
         own.extend(line.options);
         // A script that cannot be read may have anything.
         let awake = !script.is_empty() && !script.contains("sleep");
+        // Who brought this object by another way than this option may have a device of its own.
+        let loads = |word: &str| word.starts_with("--so_filename");
+        let loaded = args.iter().any(|word| loads(word)) || head(&script).any(loads);
+        let commands = loaded && script.contains('`');
         if own.is_empty() {
-            return Ok(Self { awake, ..Self::parse(text)? });
+            return Ok(Self { awake, commands, ..Self::parse(text)? });
         }
         let agreed = own.contains_key("local_ip");
         let of = |key: &str| own.get(key).map(|value| version(value)).transpose();
         let given = Self::parse(text)?.version;
         // Addresses of another family than the one that counts do not.
         let other = of("ip_version")?.is_some_and(|v| given != IpVersion::Unknown && v != given);
-        let kept = text.split(',').filter(|item| {
-            let key = item.split('=').next().unwrap_or_default().trim();
-            !(other && !matches!(key, "ip_version") || own.contains_key(key))
-        });
+        let key = |item: &str| item.split('=').next().unwrap_or_default().trim().to_owned();
+        let keeps = |key: &str| !(other && key != "ip_version" || own.contains_key(key));
+        let kept: Vec<&str> = text.split(',').filter(|item| keeps(&key(item))).collect();
+        let told = |name: &str| own.contains_key(name) || kept.iter().any(|item| key(item) == name);
+        let (familiar, sized) = (FAMILIAR.iter().any(|name| told(name)), told("mtu"));
+        if !familiar {
+            // A netmask of a family that nobody names.
+            own.remove("prefix_len");
+        }
+        if own.contains_key("ip_version") && !sized {
+            own.insert("mtu".to_owned(), MTU[0].to_string());
+        }
         let own = own.iter().map(|(key, value)| format!("{key}={value}"));
-        let text = kept.map(str::to_owned).chain(own).collect::<Vec<_>>().join(",");
-        Ok(Self { agreed, awake, ..Self::parse(&text)? })
+        let text = kept.into_iter().map(str::to_owned).chain(own).collect::<Vec<_>>().join(",");
+        Ok(Self { agreed, awake, commands, ..Self::parse(&text)? })
     }
 
     /// No command of the script sleeps, as far as its text tells: one that takes long is slow.
     pub(crate) const fn awake(&self) -> bool {
         self.awake
+    }
+
+    /// The script has commands, for which packetdrill makes no device.
+    pub(crate) const fn commands(&self) -> bool {
+        self.commands
     }
 
     /// Addresses of the stack with the lengths of their prefixes.
@@ -151,6 +178,17 @@ impl Flags {
         }
     }
 
+    /// What is behind the device: the peer that was told, or the networks around packetdrill's own, each by an address and the length of its prefix.
+    pub(crate) fn behind(&self) -> Vec<(IpAddr, u8)> {
+        let len = |ip: &IpAddr| match (self.remote, ip) {
+            (Some(_), IpAddr::V4(_)) => 32,
+            (Some(_), IpAddr::V6(_)) => 128,
+            (None, IpAddr::V4(_)) => 24,
+            (None, IpAddr::V6(_)) => 32,
+        };
+        self.peers().into_iter().map(|ip| (ip, len(&ip))).collect()
+    }
+
     /// Nobody has told the stack's address.
     pub(crate) const fn untold(&self) -> bool {
         self.local.is_none()
@@ -159,6 +197,11 @@ impl Flags {
     /// Bytes of the largest packet.
     pub(crate) fn mtu(&self) -> u16 {
         self.mtu.unwrap_or(MTU[usize::from(self.version == IpVersion::V6)])
+    }
+
+    /// Bytes of the segments that the device has joined where a packet has more; 0 where it joins none. What fits no field is longer than a packet.
+    pub(crate) fn joined(&self) -> u16 {
+        self.mss.map_or(0, |mss| u16::try_from(mss).unwrap_or(u16::MAX))
     }
 
     /// Everything that has a family has the one of `ip_version`, and what is a length fits it.
@@ -202,16 +245,28 @@ fn head(script: &str) -> impl Iterator<Item = &str> {
                 break;
             };
         }
-        // Quotation marks hold blanks together.
-        let mut quoted = false;
-        let ends = |c: char| {
-            quoted ^= matches!(c, '"' | '`');
-            c.is_whitespace() && !quoted
-        };
+        let mut end = word_len(rest);
+        // Blanks may stand on both sides of the sign.
+        for _ in 0..2 {
+            let next = rest.len() - rest[end..].trim_start().len();
+            if rest[..end].ends_with('=') || !rest[..end].contains('=') && rest[next..].starts_with('=') {
+                end = next + word_len(&rest[next..]);
+            }
+        }
         let word;
-        (word, rest) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
+        (word, rest) = rest.split_at(end);
         word.starts_with("--").then_some(word)
     })
+}
+
+/// Bytes up to the next blank. Quotation marks hold blanks together.
+fn word_len(text: &str) -> usize {
+    let mut quoted = false;
+    let ends = |c: char| {
+        quoted ^= matches!(c, '"' | '`');
+        c.is_whitespace() && !quoted
+    };
+    text.find(ends).unwrap_or(text.len())
 }
 
 /// packetdrill's command line, as getopt_long() reads it: options and scripts in any order, values behind `=` or as the next word.
@@ -247,10 +302,13 @@ impl CommandLine {
 /// One of packetdrill's options that is a flag here, under the flag's name.
 fn option(word: &str) -> Option<(String, String)> {
     let (name, value) = word.strip_prefix("--")?.split_once('=')?;
+    let (name, value) = (name.trim_end(), value.trim_start());
     // An address may have its prefix with it, and any value its quotation marks.
     let value = value.trim_matches('"').split('/').next().unwrap_or(value);
     match name {
-        "ip_version" | "local_ip" | "remote_ip" | "gateway_ip" | "mtu" => Some((name.into(), value.into())),
+        "ip_version" | "local_ip" | "remote_ip" | "gateway_ip" | "mtu" | "mss" => {
+            Some((name.into(), value.into()))
+        }
         "netmask_ip" => {
             let mask: Ipv4Addr = value.parse().ok()?;
             Some(("prefix_len".into(), mask.to_bits().leading_ones().to_string()))
@@ -270,7 +328,7 @@ const REMOTE_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0,
 fn version(value: &str) -> Result<IpVersion, String> {
     match value {
         "ipv4" => Ok(IpVersion::V4),
-        "ipv4-mapped-ipv6" | "ipv4-mapped-v6" => Ok(IpVersion::Mapped),
+        "ipv4-mapped-ipv6" | "ipv4-mapped-v6" | "ipv4_mapped_ipv6" => Ok(IpVersion::Mapped),
         "ipv6" => Ok(IpVersion::V6),
         _ => Err(format!("ip_version={value}: it is ipv4, ipv4-mapped-ipv6 or ipv6")),
     }
@@ -328,8 +386,8 @@ mod tests {
         let flags = of("ip_version=ipv4,local_ip=192.168.0.1,mtu=1500", &["p", "--ip_version=ipv6", "y.pkt"]);
         assert_eq!(
             (flags.mtu(), flags.addresses()),
-            (1_520, vec![(LOCAL_V6, 48)]),
-            "what is of IPv4 does not count"
+            (1_500, vec![(LOCAL_V6, 48)]),
+            "what is of IPv4 does not count, and packetdrill's own MTU is that of every family"
         );
         assert_eq!(of("mtu=1400", &["driver", "lib.so", "passive"]), Flags::parse("mtu=1400").unwrap());
         let args = ["packetdrill", "--mtu", "1400", "-v", "-D", "TFO_COOKIE=1", "--dry_run", "--", "x.pkt"];
@@ -342,6 +400,35 @@ mod tests {
     }
 
     #[test]
+    fn options_that_packetdrill_takes_alone_are_taken_here() {
+        let of = |text: &str, args: &[&str], script: &str| {
+            let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+            Flags::of_run(text, &args, 0, |_| Some(script.to_owned()))
+        };
+        let flags = of("", &["p", "x.pkt"], "--netmask_ip=255.255.255.0\n0 x").unwrap();
+        assert_eq!((flags.addresses(), flags.mtu()), (Flags::default().addresses(), 1_500), "of any family");
+        assert_eq!(of("", &["p", "--ip_version=ipv6", "x.pkt"], "").unwrap().mtu(), 1_500);
+        let both = ["p", "--ip_version=ipv6", "x.pkt"];
+        assert_eq!(of("ip_version=ipv6,mtu=1520", &both, "").unwrap().mtu(), 1_520, "who tells one is heard");
+        assert_eq!(of("", &both, "--mtu=1400").unwrap().mtu(), 1_400);
+        let joined = |script: &str| of("mss=900", &["p", "x.pkt"], script).unwrap().joined();
+        assert_eq!((joined(""), joined("--mss=1000"), joined("--mss=100000")), (900, 1_000, u16::MAX));
+        assert_eq!(Flags::default().joined(), 0);
+        let dialect = ["p", "--no_cleanup", "x.pkt"];
+        let flags = of("", &dialect, "--ip_version=ipv4_mapped_ipv6\n--mtu=1300\n0 x").unwrap();
+        assert_eq!(
+            (flags.addresses(), flags.mtu()),
+            (vec![(LOCAL_V4, 16)], 1_300),
+            "of the dialect with SCTP"
+        );
+        for blanks in ["--mtu =1300", "--mtu= 1300", "--mtu\t=\n1300"] {
+            let flags =
+                of("", &["p", "x.pkt"], &format!("--debug {blanks} --local_ip=10.0.0.1\n0 x")).unwrap();
+            assert_eq!((flags.mtu(), flags.untold()), (1_300, false), "{blanks}");
+        }
+    }
+
+    #[test]
     fn each_run_of_a_process_has_its_own_script() {
         let args = ["packetdrill", "1.pkt", "--mtu=1300", "2.pkt"].map(str::to_owned);
         let script = |path: &str| Some(format!("--local_ip=10.0.0.{}", &path[..1]));
@@ -349,6 +436,23 @@ mod tests {
         assert_eq!(of(0), [("10.0.0.1".parse().unwrap(), 16)]);
         assert_eq!(of(1), [("10.0.0.2".parse().unwrap(), 16)]);
         assert_eq!(of(2), Flags::default().addresses(), "more runs than scripts");
+    }
+
+    #[test]
+    fn the_device_leads_to_the_peers() {
+        let of = |text: &str, script: &str| {
+            let args = ["packetdrill", "--so_filename", "./x.so", "x.pkt"].map(str::to_owned);
+            Flags::of_run(text, &args, 0, |_| Some(script.to_owned())).unwrap()
+        };
+        let prefix = |ip: &str, len| (ip.parse::<IpAddr>().unwrap(), len);
+        assert_eq!(of("", "").behind(), [prefix("192.0.2.1", 24), prefix("2001:db8::1", 32)]);
+        assert_eq!(of("ip_version=ipv6", "").behind(), [prefix("2001:db8::1", 32)]);
+        assert_eq!(of("remote_ip=192.0.2.7", "").behind(), [prefix("192.0.2.7", 32)]);
+        assert_eq!(of("", "--remote_ip=fd00::9").behind(), [prefix("fd00::9", 128)]);
+        assert!(of("", "+0 `true`").commands() && of("", "--mtu=1400 `true`").commands());
+        assert!(!of("", "+0 close(3) = 0").commands());
+        let other = Flags::of_run("", &["p", "x.pkt"].map(str::to_owned), 0, |_| Some("`true`".to_owned()));
+        assert!(!other.unwrap().commands(), "brought by another way");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
 
+mod device;
 mod driver;
 mod failure;
 mod fds;

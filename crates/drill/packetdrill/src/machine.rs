@@ -1,4 +1,5 @@
 //! The host under test as packetdrill meets it: calls by the kernel's file descriptors, settings read late, a clock in microseconds.
+use crate::device;
 use crate::failure::say;
 use crate::fds::Fds;
 use crate::flags::Flags;
@@ -94,6 +95,8 @@ impl Machine {
             // The device has no link layer, so a gateway would change nothing on the wire.
             routes: any.map(|any| (any, 0, None)).to_vec(),
             epoch: Duration::from_micros(EPOCH_US),
+            joined: flags.joined(),
+            device_name: device::NAME.to_owned(),
             ..Settings::default()
         };
         let mut host = Host::new(settings).map_err(|e| format!("the stack's addresses: {e}"))?;

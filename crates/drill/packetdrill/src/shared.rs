@@ -1,19 +1,23 @@
 //! The one machine of the process behind its lock: who drives the clock, who sleeps until woken, and what time the woken sees.
-use crate::driver::Driver;
+use crate::device;
+use crate::driver::{Driver, this_thread, waits_for_another};
 use crate::failure::{die, say};
 use crate::flags::Flags;
 use crate::machine::{Blocked, Machine, Outcome, Sniffed};
 use bytes::Bytes;
 use core::cell::Cell;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use lowwater_posix::{Call, Errno, Fd, Reply};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
-use std::{env, fs};
+use std::{env, fs, thread};
 
 /// Between two looks of a sleeping caller at the driving thread. packetdrill waits up to a second for a call that blocks, outside of this object,
 /// before the next call and at the end of a script: a caller that finds it asleep twice lets that second pass.
 const LOOK: Duration = Duration::from_millis(20);
+/// Between two looks of the driving thread at one whose call is over, and how many there are at the most.
+const BACK_LOOK: Duration = Duration::from_micros(100);
+const BACK_LOOKS: usize = 5_000;
 /// Steps of the clock within one call after which the stack is taken to spin.
 const STEPS_MAX: usize = 10_000_000;
 
@@ -34,6 +38,10 @@ pub(crate) struct Shared {
     driver: Driver,
     /// Machines that this process has had: packetdrill runs every script of its command line with one of its own.
     runs: AtomicUsize,
+    /// Callers asleep in calls that block.
+    asleep: AtomicUsize,
+    /// The thread whose call that had blocked is over, while it has made no other; 0 for none.
+    back: AtomicI32,
 }
 
 /// What the C functions work on: packetdrill's calls of libc that are redirected bring no pointer with them.
@@ -42,6 +50,8 @@ pub(crate) static SHARED: Shared = Shared {
     over: Condvar::new(),
     driver: Driver::new(),
     runs: AtomicUsize::new(0),
+    asleep: AtomicUsize::new(0),
+    back: AtomicI32::new(0),
 };
 
 impl Shared {
@@ -54,7 +64,11 @@ impl Shared {
         let text =
             |path: &str| fs::metadata(path).is_ok_and(|is| is.is_file()).then(|| fs::read_to_string(path));
         let flags = Flags::of_run(flags, &args, run, |path| text(path)?.ok());
-        match flags.and_then(|flags| Machine::new(&flags, count_children)) {
+        let machine = flags.and_then(|flags| {
+            device::make(&flags);
+            Machine::new(&flags, count_children)
+        });
+        match machine {
             Ok(machine) => *self.lock() = Some(machine),
             Err(what) => die(&format!("--so_flags, or packetdrill's own options: {what}")),
         }
@@ -87,10 +101,18 @@ impl Shared {
     /// Makes a call and waits for its end: asleep, or, in the thread that drives the clock, by letting time pass.
     pub(crate) fn call(&self, call: Call) -> Reply {
         let drives = DRIVES.get();
+        if !drives {
+            self.back.store(0, Ordering::SeqCst);
+        }
         match self.with(|machine| machine.call(call, !drives)) {
             Some(Outcome::Done(reply)) => reply,
             Some(Outcome::Blocked(blocked)) if drives => self.drive(blocked),
-            Some(Outcome::Blocked(blocked)) => self.wait(blocked),
+            Some(Outcome::Blocked(blocked)) => {
+                self.asleep.fetch_add(1, Ordering::SeqCst);
+                let reply = self.wait(blocked);
+                self.asleep.fetch_sub(1, Ordering::SeqCst);
+                reply
+            }
             None => Reply::fail(Errno::EBADF),
         }
     }
@@ -98,6 +120,29 @@ impl Shared {
     /// Lets so many microseconds pass.
     pub(crate) fn sleep(&self, us: u64) {
         self.with(|machine| machine.sleep(us));
+        if DRIVES.get() {
+            self.let_back();
+        }
+    }
+
+    /// Gives a thread whose call is over the time to go where it waits for the next one. packetdrill works on a result under its one lock, and
+    /// gives that away while it sleeps: by a kernel's clock for long enough, by this one for no time at all, so that a snippet behind a sleep
+    /// would not know the connection that accept() has brought before it.
+    fn let_back(&self) {
+        for _ in 0..BACK_LOOKS {
+            if !self.comes_back() {
+                break;
+            }
+            thread::sleep(BACK_LOOK);
+        }
+        self.back.store(0, Ordering::SeqCst);
+    }
+
+    fn comes_back(&self) -> bool {
+        let woken = || self.lock().as_ref().is_some_and(Machine::has_finished);
+        let back = self.back.load(Ordering::SeqCst);
+        self.asleep.load(Ordering::SeqCst) > 0 && woken()
+            || back != 0 && waits_for_another(back) == Some(false)
     }
 
     /// A packet comes in.
@@ -173,6 +218,8 @@ impl Shared {
             let Some(machine) = guard.as_mut() else { return Reply::fail(Errno::EBADF) };
             if let Some((at, reply)) = machine.take(blocked) {
                 WOKEN_AT.set(Some(at));
+                // Before the lock is given back: one of the two is always seen.
+                self.back.store(this_thread(), Ordering::SeqCst);
                 return reply;
             }
             let (woken, look) = self.over.wait_timeout(guard, LOOK).unwrap_or_else(PoisonError::into_inner);

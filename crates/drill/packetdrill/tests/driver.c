@@ -779,6 +779,54 @@ static void blocking(void)
 	teardown(fds, 3, 101, 1 + sent);
 }
 
+/* packetdrill's one lock: what follows a call is done under it, and the main thread gives it away while it sleeps, and only then. */
+static pthread_mutex_t one_lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile int worked_on;
+
+static void *locking_worker(void *unused)
+{
+	job_tid = (int)syscall(SYS_gettid);
+	sem_post(&dequeued);
+	job_ret = job();
+	job_end = now_us();
+	pthread_mutex_lock(&one_lock);
+	worked_on = 1;
+	pthread_mutex_unlock(&one_lock);
+	sem_wait(&go_on);
+	return unused;
+}
+
+static void result_after_sleep(void)
+{
+	int fd = listener(), conn = established(fd), fds[2] = {fd, conn};
+	uint32_t seq = 1;
+
+	job = job_read, job_fd = conn;
+	for (int round = 0; round < 30; round++, seq += 100) {
+		worked_on = 0;
+		sem_init(&dequeued, 0, 0), sem_init(&go_on, 0, 0);
+		EQ(pthread_create(&thread, NULL, locking_worker, NULL), 0);
+		sem_wait(&dequeued);
+		while (!is_asleep())
+			sched_yield();
+		/* Its call ends now, or while the main thread sleeps. */
+		pthread_mutex_lock(&one_lock);
+		long long instant = now_us();
+		inject_plain(ACK | PSH, seq, 1, 100);
+		EQ(worked_on, 0);
+		pthread_mutex_unlock(&one_lock);
+		EQ(so.usleep(U, 1000), 0);
+		pthread_mutex_lock(&one_lock);
+		EQ(worked_on, 1);
+		pthread_mutex_unlock(&one_lock);
+		sem_post(&go_on);
+		EQ(pthread_join(thread, NULL), 0);
+		EQ(job_ret, 100);
+		CHECK(job_end >= instant && job_end <= instant + 50);
+	}
+	teardown(fds, 2, seq, 1);
+}
+
 /* packetdrill waits up to a second for a call that blocks, without a call of its own: the call ends by its timeout all the same. */
 static void awaited(void)
 {
@@ -959,6 +1007,25 @@ static void routes(void)
 	expect(SYN | ACK, 0, 1, 0);
 	EQ(got.options[2] << 8 | got.options[3], 1460);
 	int fds[] = {fd, conn};
+	teardown(fds, 2, 1, 1);
+}
+
+/* What packetdrill makes of its own only where it has no shared object: a device for a script's commands. */
+static void device(void)
+{
+	bool v6 = world.v6;
+
+	EQ(system("ip link show dev tun0 >/dev/null 2>&1"), 1 << 8);
+	so.free(U);
+	/* This run's script has a command. */
+	init(v6 ? "ip_version=ipv6" : NULL);
+	EQ(system("tc qdisc add dev tun0 root pfifo"), 0);
+	if (v6)
+		EQ(system("ip -6 address show dev tun0 | grep -q ' fd3d:a0b:17d6::1/48 ' && "
+			  "ip route get 2001:db8::1 | grep -q 'dev tun0'"), 0);
+	else
+		EQ(system("ip address show dev tun0 | grep -q ' 192.168.0.1/16 ' && ip route get 192.0.2.1 | grep -q 'dev tun0'"), 0);
+	int fd = listener(), conn = established(fd), fds[] = {fd, conn};
 	teardown(fds, 2, 1, 1);
 }
 
@@ -1296,7 +1363,7 @@ static const struct {
 } scenarios[] = {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
 	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
-	{"blocking", blocking}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings}, {"routes", routes},
+	{"blocking", blocking}, {"result_after_sleep", result_after_sleep}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings}, {"routes", routes}, {"device", device},
 	{"datagrams", datagrams}, {"icmp", icmp}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure}, {"abandoned", abandoned}, {"abandoned_by_the_second", abandoned_by_the_second},
 	{"noise", noise},       {"busy", busy}, {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
 };
@@ -1307,7 +1374,7 @@ int main(int argc, char **argv)
 		FAIL("usage: driver LIBRARY SCENARIO [ipv4|mapped|ipv6]");
 	/* A namespace of its own has the kernel's default settings, whatever this machine's are. */
 	bool alone = unshare(CLONE_NEWNET) == 0;
-	if (!alone && (strcmp(argv[2], "settings") == 0 || strcmp(argv[2], "routes") == 0 || strncmp(argv[2], "runner", 6) == 0)) {
+	if (!alone && (strcmp(argv[2], "settings") == 0 || strcmp(argv[2], "routes") == 0 || strcmp(argv[2], "device") == 0 || strncmp(argv[2], "runner", 6) == 0)) {
 		fprintf(stderr, "root (a network namespace)\n");
 		return 77;
 	}

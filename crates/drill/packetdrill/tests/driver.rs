@@ -235,6 +235,11 @@ fn calls_of_a_second_thread_sleep_and_end_at_their_instant() {
 }
 
 #[test]
+fn a_result_is_worked_on_while_the_main_thread_sleeps() {
+    passes_in_every_mode("result_after_sleep");
+}
+
+#[test]
 fn a_call_ends_while_packetdrill_waits_for_it_and_a_command_that_sleeps_takes_time() {
     passes("awaited");
 }
@@ -309,6 +314,28 @@ fn a_script_that_came_through_a_pipe_is_not_read_again() {
         .unwrap();
     let done = finish(child, "no_flags beside a pipe of that name");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_script_with_commands_has_a_device() {
+    let Some(driver) = driver() else { return };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("device-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    // As above, the script of the second run has the name of the scenario.
+    fs::write(folder.join("device"), "`tc qdisc add dev tun0 root pfifo`\n").unwrap();
+    for mode in ["ipv4", "ipv6"] {
+        let mut command = Command::new(driver);
+        command.arg(library()).args(["device", mode, "--so_filename=this"]).current_dir(&folder);
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let done = finish(child, "a script with commands");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        match done.status.code() {
+            Some(LACKS) => skip(said.trim()),
+            code => assert_eq!((code, said.as_str()), (Some(0), ""), "{mode}"),
+        }
+    }
     fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -11,6 +11,8 @@ use lowwater_core::base::{Instant, Sysctl};
 use lowwater_core::device::DeviceCaps;
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
 
+/// What the device of a script is called.
+const DEVICE: &str = "tun0";
 /// The setting that names what stands before new devices.
 const DEFAULT_QDISC: &str = "net.core.default_qdisc";
 
@@ -38,6 +40,8 @@ impl Stack {
             addresses: vec![(config.ends.local, config.ends.prefix)],
             routes: vec![(any, 0, None)],
             start: ORIGIN,
+            joined: config.joined,
+            device_name: DEVICE.to_owned(),
             ..Settings::default()
         };
         let steps = host(&settings).map_err(|why| Failure::new(1, why))?;

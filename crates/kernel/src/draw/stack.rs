@@ -40,7 +40,7 @@ impl Place {
     pub(super) const fn world(self) -> World {
         let (local, remote) = self.ends();
         let prefix = if self.v6 { PREFIX_V6 } else { PREFIX };
-        World { local, prefix, remote, mtu: self.mtu, special_device: false }
+        World { local, prefix, remote, mtu: self.mtu, joined: 0, special_device: false }
     }
 
     /// What is tested, and its peer.

@@ -152,7 +152,8 @@ pub(crate) fn kernel(families: [bool; 2]) -> Kernel {
     let at = usize::from(!families[0]);
     let (local, remote) = (ip(LOCAL[at]), ip(REMOTE[at]));
     let prefix = if at == 0 { 24 } else { 64 };
-    let kernel = Kernel::new(&World { local, prefix, remote, mtu: 1_500, special_device: false }).unwrap();
+    let kernel =
+        Kernel::new(&World { local, prefix, remote, mtu: 1_500, joined: 0, special_device: false }).unwrap();
     if families == [true, true] {
         for words in [
             ["addr", "add", "fd00::1/64", "dev", "tun0", "nodad"],

@@ -188,6 +188,14 @@ impl Tun {
         Link::by_name(&self.name)
     }
 
+    /// From now on what comes out of the device is complete: no super-packets, no checksums to be filled in. What goes in may still be either.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn receive_plain(&self) -> Result<(), SetupError> {
+        sys::set_offload(&self.fd, 0).map_err(|e| SetupError::from_errno("taking back a TUN's offloads", e))
+    }
+
     /// Name of the device.
     #[must_use]
     pub fn name(&self) -> &str {

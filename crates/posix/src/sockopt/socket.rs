@@ -17,6 +17,9 @@ const RCVBUF_MIN: u32 = 2_304;
 /// Bytes of struct ucred: no process, nobody, no group.
 const NO_PEER: [i32; 3] = [0, -1, -1];
 
+/// Bytes of the longest name of a device with its NUL.
+const IFNAMSIZ: usize = 16;
+
 /// Bytes of a `struct dmabuf_token`, and of as many as one call takes (`MAX_DONTNEED_TOKENS`).
 const DMABUF_TOKEN: usize = 8;
 const DMABUF_TOKENS_MAX: usize = 128 * DMABUF_TOKEN;
@@ -75,7 +78,10 @@ impl Host {
             }
             SO_RCVTIMEO | SO_RCVTIMEO_NEW => timeval(sock.knobs.rcvtimeo),
             SO_SNDTIMEO | SO_SNDTIMEO_NEW => timeval(sock.knobs.sndtimeo),
-            SO_BINDTODEVICE | SO_ATTACH_FILTER => Told::Bytes(Bytes::new()),
+            SO_BINDTODEVICE if sock.plain(SOL_SOCKET, name) == 0 => Told::Bytes(Bytes::new()),
+            SO_BINDTODEVICE if len < IFNAMSIZ => return Err(Errno::EINVAL),
+            SO_BINDTODEVICE => Told::copy(format!("{}\0", self.device.name).as_bytes()),
+            SO_ATTACH_FILTER => Told::Bytes(Bytes::new()),
             SO_PEERCRED => Told::copy(&NO_PEER.map(i32::to_ne_bytes).concat()),
             SO_PEERNAME => {
                 // Also while connecting and when the connection is over, unlike getpeername() (`inet_getname`).
@@ -177,9 +183,7 @@ impl Host {
 
     pub(super) fn set_socket(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
         if name == SO_BINDTODEVICE {
-            // The empty name unbinds; there is no device that has one.
-            let named = value.bytes()?.first().is_some_and(|b| *b != 0);
-            return if named { Err(Errno::ENODEV) } else { Ok(()) };
+            return self.bind_to_device(fd, value.bytes()?);
         }
         let n = value.int()?;
         let (rmem_max, wmem_max) = (self.stack.sysctl().rmem_max, self.stack.sysctl().wmem_max);
@@ -243,6 +247,19 @@ impl Host {
             SO_DEVMEM_DONTNEED => Ok(()),
             _ => self.set_plain_int(fd, SOL_SOCKET, name, value),
         }
+    }
+
+    /// Binds to the one device by its name, or with the empty name to none. Everything comes and goes by that device in any case
+    /// (`sock_setbindtodevice`).
+    fn bind_to_device(&mut self, fd: Fd, value: &[u8]) -> Result<(), Errno> {
+        let room = &value[..value.len().min(IFNAMSIZ - 1)];
+        let name = room.split(|b| *b == 0).next().unwrap_or_default();
+        if !name.is_empty() && name != self.device.name.as_bytes() {
+            return Err(Errno::ENODEV);
+        }
+        let plain = &mut self.files.sock_mut(fd)?.knobs.plain;
+        plain.insert((SOL_SOCKET, SO_BINDTODEVICE), i32::from(!name.is_empty()));
+        Ok(())
     }
 
     /// A clock that may be CLOCK_REALTIME, CLOCK_MONOTONIC or CLOCK_TAI, and two flags.
@@ -348,8 +365,8 @@ fn meminfo(m: Memory, errors: u32) -> Told {
 
 #[cfg(test)]
 mod tests {
-    use crate::abi::{SO_RCVBUF, SO_SNDBUF, SOL_SOCKET};
-    use crate::{Call, Host, Optval, Reply, Settings, Started};
+    use crate::abi::{SO_BINDTODEVICE, SO_RCVBUF, SO_SNDBUF, SOL_SOCKET};
+    use crate::{Call, Errno, Host, Optval, Reply, Settings, Started};
 
     fn done(host: &mut Host, call: Call) -> Reply {
         match host.call(call) {
@@ -374,5 +391,31 @@ mod tests {
         host.set_sysctl("net.core.rmem_max", "60000").expect("bytes");
         assert_eq!(ask(&mut host, SO_SNDBUF, 100_000), Some(100_000));
         assert_eq!(ask(&mut host, SO_RCVBUF, 100_000), Some(120_000));
+    }
+
+    #[test]
+    fn the_one_device_has_a_name() {
+        let name = SO_BINDTODEVICE;
+        let mut host =
+            Host::new(Settings { device_name: "tun0".to_owned(), ..Settings::default() }).expect("a host");
+        let fd = done(&mut host, Call::Socket { domain: 2, ty: 1, protocol: 0 }).ret as i32;
+        let bind = |host: &mut Host, to: &'static [u8]| {
+            done(host, Call::Setsockopt { fd, level: SOL_SOCKET, name, value: Optval::Bytes(to.into()) })
+                .errno
+        };
+        let told = |host: &mut Host, len| done(host, Call::Getsockopt { fd, level: SOL_SOCKET, name, len });
+        assert_eq!(told(&mut host, 4).value, "");
+        for other in [&b"tun1"[..], b"tun", b"tun00", b"a name longer than any"] {
+            assert_eq!(bind(&mut host, other), Some(Errno::ENODEV));
+        }
+        for same in [&b"tun0"[..], b"tun0\0", b"tun0\0and more than a name has"] {
+            assert_eq!(bind(&mut host, same), None);
+            assert_eq!(
+                (told(&mut host, 16).value, told(&mut host, 15).errno),
+                ("tun0\0".into(), Some(Errno::EINVAL))
+            );
+            assert_eq!(bind(&mut host, b""), None);
+            assert_eq!(told(&mut host, 16).value, "");
+        }
     }
 }

@@ -44,9 +44,10 @@ impl Interface {
     pub(super) fn new(world: &World, mode: Family, special: Arc<AtomicBool>) -> Self {
         let version = mode.name();
         let (local, remote) = (world.local, world.remote);
-        let (prefix, mtu) = (world.prefix, world.mtu);
-        let flags =
-            format!("ip_version={version},local_ip={local},remote_ip={remote},prefix_len={prefix},mtu={mtu}");
+        let (prefix, mtu, mss) = (world.prefix, world.mtu, world.joined);
+        let flags = format!(
+            "ip_version={version},local_ip={local},remote_ip={remote},prefix_len={prefix},mtu={mtu},mss={mss}"
+        );
         // What packetdrill_interface_init() does, but for the redirection: these tests are the main program.
         SHARED.start(&flags, system::ended_children);
         SHARED.with(|machine| machine.keep_controller());
