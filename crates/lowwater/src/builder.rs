@@ -29,12 +29,15 @@ enum Open {
     Port(Box<dyn Port>),
 }
 
+/// Where to, by which gateway, and what it asks of connections.
+type PlannedRoute = (Cidr, Option<IpAddr>, RouteMetrics);
+
 /// One device to be opened.
 struct Planned {
     open: Open,
     addresses: Vec<Cidr>,
     host_addresses: Vec<Cidr>,
-    routes: Vec<(Cidr, Option<IpAddr>, RouteMetrics)>,
+    routes: Vec<PlannedRoute>,
     any_address: bool,
     qdisc: Option<Any>,
 }
@@ -321,17 +324,32 @@ fn mistake(planned: &Planned) -> Option<String> {
             return Some(format!("{cidr} is {what}: give a host's, as \"10.9.0.2/24\""));
         }
     }
+    if let Some(what) = routes.iter().find_map(|route| unreachable_gateway(planned, route)) {
+        return Some(what);
+    }
     host_addresses.iter().find_map(|host| {
         if addresses.iter().any(|own| own.addr() == host.addr()) {
             return Some(format!("{} is the stack's own address: the kernel's side needs another one", host.addr()));
         }
         let meets = |own: &Cidr| own.contains(host.addr()) && host.contains(own.addr());
-        let leads = |(to, ..): &(Cidr, Option<IpAddr>, RouteMetrics)| to.contains(host.addr());
+        let leads = |(to, ..): &PlannedRoute| to.contains(host.addr());
         let apart = !any_address && !addresses.iter().any(meets) && !routes.iter().any(leads);
         apart.then(|| {
             format!("{host} of the kernel's side is in no subnet of the stack's addresses: neither would reach the other")
         })
     })
+}
+
+/// What is wrong with a route whose gateway is neither in a subnet of the device nor behind a route without one (Linux: "Nexthop has invalid
+/// gateway"). A link-local one is always on the link.
+fn unreachable_gateway(planned: &Planned, (to, via, _): &PlannedRoute) -> Option<String> {
+    let Planned { addresses, routes, any_address, .. } = planned;
+    let gateway = (*via)?;
+    let local = matches!(gateway, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    let near = addresses.iter().any(|own| own.contains(gateway));
+    let behind = routes.iter().any(|(to, via, _)| via.is_none() && to.contains(gateway));
+    (!any_address && !local && !near && !behind)
+        .then(|| format!("the gateway {gateway} of the route to {to} is in no subnet of its device's addresses: nobody would reach it"))
 }
 
 fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {

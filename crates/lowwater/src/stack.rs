@@ -76,6 +76,12 @@ impl Stack {
     pub fn add_route(&self, to: IpAddr, prefix: u8, via: Option<IpAddr>, device: usize) -> io::Result<()> {
         self.handle.enter_live(|inner, _, _| {
             let &dev = inner.devices.get(device).ok_or_else(|| invalid("the stack has no such device"))?;
+            let bits = if to.is_ipv4() { 32 } else { 128 };
+            if prefix > bits {
+                return Err(invalid(format!(
+                    "no route to {to}/{prefix}: a prefix of its family has at most {bits} bits"
+                )));
+            }
             inner.core.add_route(to, prefix, via, dev).map_err(io_error)
         })
     }

@@ -544,9 +544,17 @@ fn mistakes_of_the_builder_are_told_in_words() {
             .contains("there are mtu, initcwnd")
     );
     assert!(addressed().route("default", Some("10.0.0.2".parse().unwrap())).build().is_ok());
+    let far = Some("10.9.9.9".parse().unwrap());
+    assert!(told(addressed().route("default", far)).contains("10.9.9.9"));
+    assert!(addressed().route("10.9.9.0/24", None).route("default", far).build().is_ok());
+    let link_local = Some("fe80::1".parse().unwrap());
+    assert!(device().address("fd00::1/64").route("default", link_local).build().is_ok());
     assert!(
         device().address("fd00::1/64").route("default", Some("fd00::2".parse().unwrap())).build().is_ok()
     );
+    let stack = addressed().build().unwrap();
+    let too_long = stack.add_route("10.1.0.0".parse().unwrap(), 40, None, 0).unwrap_err().to_string();
+    assert!(too_long.contains("10.1.0.0/40") && too_long.contains("32"), "{too_long}");
     let stack = Stack::builder().build().unwrap();
     assert_eq!(stack.set_sysctl("tcp_sack", "256").unwrap_err().kind(), ErrorKind::InvalidInput);
 }
