@@ -107,7 +107,7 @@ impl Conn {
             TimerKind::Rto => self.on_rto(cx),
             TimerKind::Tlp => {
                 self.tx.queue().unsent.forget_pushed();
-                let fits = self.head_fits_window(self.mss());
+                let fits = self.head_fits_window(self.mss_now());
                 self.out.set_tail_probe(self.tx.on_tlp(fits));
                 self.out.try_resend();
             }
