@@ -101,6 +101,30 @@ struct Mark {
 /// A packet that the device took: whose it is, and its bytes.
 pub(crate) type Left = (SocketId, Bytes);
 
+/// Most segments of one packet.
+const PIECES_MAX: usize = 65_536 / 8;
+
+/// Segments that the device has taken of a packet that was cut, of which the last alone has an owner.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces(Vec<Bytes>);
+
+impl Pieces {
+    /// The device has taken a packet: with its owner it goes to `left`, and so do the segments before it.
+    pub(crate) fn take(&mut self, owner: Option<SocketId>, packet: Bytes, left: &mut Vec<Left>) {
+        let Some(owner) = owner else {
+            // What has no data belongs to nobody, either.
+            let has_data = headers_of(&packet).is_some_and(|headers| headers < packet.len());
+            if has_data && self.0.len() < PIECES_MAX {
+                self.0.push(packet);
+            }
+            return;
+        };
+        let flow = flow_of(&packet);
+        left.extend(self.0.drain(..).filter(|piece| flow_of(piece) == flow).map(|piece| (owner, piece)));
+        left.push((owner, packet));
+    }
+}
+
 impl TxStamps {
     pub(crate) fn is_waiting(&self) -> bool {
         !self.marks.is_empty()
@@ -414,6 +438,14 @@ fn source_of(packet: &[u8]) -> Option<IpAddr> {
     match packet.first()? >> 4 {
         4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(12..16)?).ok()?)),
         _ => Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(8..24)?).ok()?)),
+    }
+}
+
+/// What all packets of one flow have in common: the protocol, the addresses, the ports.
+fn flow_of(packet: &[u8]) -> Option<(u8, &[u8])> {
+    match packet.first()? >> 4 {
+        4 => Some((*packet.get(9)?, packet.get(12..24)?)),
+        _ => Some((*packet.get(6)?, packet.get(8..44)?)),
     }
 }
 
