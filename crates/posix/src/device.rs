@@ -1,5 +1,6 @@
 //! The device of a host: takes packets, holds them until they are completed where that is asked for, says "not now" when full or busy.
 use crate::host::Host;
+use crate::timestamping::Pieces;
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_core::base::{Duration, Instant, RouteMetrics};
@@ -45,6 +46,8 @@ pub(crate) struct Device {
     refused: bool,
     /// How much time passes before each of the flows' next packets.
     pub(crate) pauses: VecDeque<Duration>,
+    /// What it has taken of a super-packet whose last segment is yet to come.
+    pub(crate) pieces: Pieces,
 }
 
 impl Device {

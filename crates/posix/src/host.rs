@@ -7,7 +7,7 @@ use crate::files::Files;
 use crate::leftovers::Leftovers;
 use crate::pipe::Pipes;
 use crate::sctp::AssocIds;
-use crate::timestamping::{Left, Pieces};
+use crate::timestamping::Left;
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
@@ -94,8 +94,6 @@ pub struct Host {
     pub(crate) epoch: Duration,
     /// Descriptors of connections with something on its way of which the application is to hear.
     pub(crate) watched: BTreeSet<Fd>,
-    /// What the device has taken of a super-packet whose last segment is yet to come.
-    pieces: Pieces,
     /// What closed descriptors left at their ports.
     pub(crate) leftovers: Leftovers,
 }
@@ -128,7 +126,6 @@ impl Host {
             leftovers: Leftovers::default(),
             epoch: settings.epoch,
             watched: BTreeSet::new(),
-            pieces: Pieces::default(),
         })
     }
 
@@ -300,13 +297,13 @@ impl Host {
         let pause = self.device.pauses.pop_front();
         self.now += pause.unwrap_or(Duration::ZERO);
         let watching = !self.watched.is_empty();
-        let (device, pieces) = (&mut self.device, &mut self.pieces);
+        let device = &mut self.device;
         let mut submit = |now: Instant, packet: Packet| {
             let owner = packet.owner.map(|owner| owner.flow.socket);
             let submitted = device.submit(now, packet);
             let taken = watching && !matches!(submitted, Submit::NotNow(_) | Submit::Dropped);
             if let Some(sent) = device.sent.back().filter(|_| taken) {
-                pieces.take(owner, sent.bytes.clone(), left);
+                device.pieces.take(owner, sent.bytes.clone(), left);
             }
             submitted
         };
