@@ -84,6 +84,7 @@ fn send(side: &mut Side, id: SocketId, now: Instant, rng: &mut Rng) {
         oob: rng.below(8) == 0,
         waits: len.is_multiple_of(2),
         resumed: len.is_multiple_of(3),
+        goes_on: len.is_multiple_of(5),
     };
     let mut data = Bytes::from(vec![0x5a; len]);
     match rng.below(4) {

@@ -1,6 +1,7 @@
 //! The device of a host: takes packets, holds them until they are completed where that is asked for, says "not now" when full or busy.
 use crate::abi::IPPROTO_TCP;
 use crate::host::Host;
+use crate::timestamping::Pieces;
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_core::base::{Duration, Instant, RouteMetrics};
@@ -54,6 +55,8 @@ pub(crate) struct Device {
     joined: u16,
     /// See [`crate::Settings`].
     pub(crate) name: String,
+    /// What it has taken of a super-packet whose last segment is yet to come.
+    pub(crate) pieces: Pieces,
 }
 
 impl Device {

@@ -34,7 +34,7 @@ impl Host {
                     self.now,
                     id,
                     &write.data,
-                    write.send_flags(!nonblocking, p.begun),
+                    write.send_flags(!nonblocking, p.begun, false),
                 ) {
                     Ok(taken) => taken,
                     Err(Error::WouldBlock) => 0,

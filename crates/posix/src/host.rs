@@ -306,11 +306,12 @@ impl Host {
         let watching = !self.watched.is_empty();
         let device = &mut self.device;
         let mut submit = |now: Instant, packet: Packet| {
-            let owner = packet.owner.filter(|_| watching).map(|owner| owner.flow.socket);
+            let owner = packet.owner.map(|owner| owner.flow.socket);
             let submitted = device.submit(now, packet);
-            let taken = !matches!(submitted, Submit::NotNow(_) | Submit::Dropped);
-            let sent = device.sent.back().filter(|_| taken).map(|sent| sent.bytes.clone());
-            left.extend(owner.zip(sent));
+            let taken = watching && !matches!(submitted, Submit::NotNow(_) | Submit::Dropped);
+            if let Some(sent) = device.sent.back().filter(|_| taken) {
+                device.pieces.take(owner, sent.bytes.clone(), left);
+            }
             submitted
         };
         let done = match pause {

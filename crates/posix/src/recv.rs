@@ -190,6 +190,11 @@ impl Host {
         let max = read.want - p.done.min(read.want);
         let some = there.min(max);
         if some == 0 {
+            let ready = self.stack.poll(self.now, id);
+            if p.done > 0 && max > 0 && ready.contains(Ready::RDHUP) && !ready.contains(Ready::ERR) {
+                // Who has waited for more takes the end, too, where that is what came (`tcp_recvmsg_locked`).
+                let _ = self.stack.tcp_recv_with(self.now, id, max, &mut |_| {});
+            }
             return Ok(p.done);
         }
         let keep = !read.has(MSG_TRUNC);

@@ -81,9 +81,9 @@ impl Write {
     }
 
     /// Of a call that may wait, and may have done so.
-    pub(crate) const fn send_flags(&self, waits: bool, resumed: bool) -> SendFlags {
+    pub(crate) const fn send_flags(&self, waits: bool, resumed: bool, goes_on: bool) -> SendFlags {
         let (more, eor, oob) = (self.has(MSG_MORE), self.has(MSG_EOR), self.has(MSG_OOB));
-        SendFlags { more, eor, oob, waits, resumed }
+        SendFlags { more, eor, oob, waits, resumed, goes_on }
     }
 
     /// The failure of a writing call: EPIPE comes with SIGPIPE unless the caller does not want it.
@@ -182,7 +182,7 @@ impl Host {
         }
         if p.done > 0 && (p.over() || self.stack.poll(self.now, id).contains(Ready::ERR)) {
             // An error stays for whoever asks next (`sk_stream_wait_memory`).
-            self.stack.tcp_end_write(self.now, id, write.send_flags(patient, true))?;
+            self.stack.tcp_end_write(self.now, id, write.send_flags(patient, true, true))?;
             return Ok(Some(Reply::ok(p.done as i64)));
         }
         // What was shut down before the connection began is shut down in it, too.
@@ -235,20 +235,23 @@ impl Host {
         let rest = write.data.get(p.done..).unwrap_or_default();
         // What cannot be read fails as a whole once there is room for it.
         if write.bad && !p.over() {
-            return self.stack.tcp_find_room(self.now, id, write.send_flags(patient, p.begun)).map(|()| 0);
+            return self
+                .stack
+                .tcp_find_room(self.now, id, write.send_flags(patient, p.begun, p.done > 0))
+                .map(|()| 0);
         }
         // Who has waited long enough does not try again, though there may be room by now; the state of the connection comes first
         // (`sk_stream_wait_memory`).
         let rest = if p.over() { &[] } else { rest };
         let cuts = if p.zerocopy.is_some() { write.cuts.as_slice() } else { &[] };
-        let (mut done, mut flags) = (0, write.send_flags(patient, p.begun));
+        let (mut done, mut flags) = (0, write.send_flags(patient, p.begun, p.done > 0));
         for cut in cuts.iter().filter(|cut| **cut > p.done && **cut < write.data.len()) {
             let part = rest.get(done..cut - p.done).unwrap_or_default();
             let ends = SendFlags { more: false, eor: true, ..flags };
             match self.stack.tcp_send(self.now, id, part, ends) {
                 Ok(n) if n == part.len() => {
                     done += n;
-                    flags.resumed = true;
+                    (flags.resumed, flags.goes_on) = (true, true);
                 }
                 Ok(n) => return Ok(done + n),
                 Err(_) if done > 0 => return Ok(done),

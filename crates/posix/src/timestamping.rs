@@ -101,6 +101,30 @@ struct Mark {
 /// A packet that the device took: whose it is, and its bytes.
 pub(crate) type Left = (SocketId, Bytes);
 
+/// Most segments of one packet.
+const PIECES_MAX: usize = 65_536 / 8;
+
+/// Segments that the device has taken of a packet that was cut, of which the last alone has an owner.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces(Vec<Bytes>);
+
+impl Pieces {
+    /// The device has taken a packet: with its owner it goes to `left`, and so do the segments before it.
+    pub(crate) fn take(&mut self, owner: Option<SocketId>, packet: Bytes, left: &mut Vec<Left>) {
+        let Some(owner) = owner else {
+            // What has no data belongs to nobody, either.
+            let has_data = headers_of(&packet).is_some_and(|headers| headers < packet.len());
+            if has_data && self.0.len() < PIECES_MAX {
+                self.0.push(packet);
+            }
+            return;
+        };
+        let flow = flow_of(&packet);
+        left.extend(self.0.drain(..).filter(|piece| flow_of(piece) == flow).map(|piece| (owner, piece)));
+        left.push((owner, packet));
+    }
+}
+
 impl TxStamps {
     pub(crate) fn is_waiting(&self) -> bool {
         !self.marks.is_empty()
@@ -122,6 +146,30 @@ impl TxStamps {
     fn within(&self, (from, to): (u64, u64)) -> Range<usize> {
         let begin = self.marks.partition_point(|m| m.place < from);
         begin..begin.max(self.marks.partition_point(|m| m.place < to))
+    }
+
+    /// Where pieces have become one, on their way again or since both were sacked, the last mark stands for what all of them asked for
+    /// (`tcp_skb_collapse_tstamp`). The pieces on their way of the marks that something happened to.
+    fn join(
+        &mut self,
+        changed: &[(u64, u64)],
+        piece_at: impl Fn(u64) -> Option<Piece>,
+    ) -> BTreeMap<u64, Piece> {
+        let mut pieces = BTreeMap::new();
+        for (from, to) in changed {
+            let mut at = self.marks.partition_point(|m| m.place < *from);
+            while let Some(place) = self.marks.get(at).map(|m| m.place).filter(|place| place < to) {
+                at += 1;
+                let Some(piece) = piece_at(place).filter(|piece| piece.sent_at.is_some()) else { continue };
+                let behind = self.marks.partition_point(|m| m.place < piece.joined_end).max(at);
+                let wants = self.marks.drain(at - 1..behind - 1).fold(0, |wants, m| wants | m.wants);
+                let Some(last) = self.marks.get_mut(at - 1) else { continue };
+                last.wants |= wants;
+                let piece = if behind > at { piece_at(last.place) } else { Some(piece) };
+                pieces.extend(piece.map(|piece| (last.place, piece)));
+            }
+        }
+        pieces
     }
 
     /// Nothing is awaited any more.
@@ -332,6 +380,7 @@ fn departed<'a>(
     left: impl Iterator<Item = &'a Bytes>,
     piece_at: impl Fn(u64) -> Option<Piece>,
 ) -> Vec<Happened> {
+    let mut pieces = stamps.join(changed, &piece_at);
     let mut news: BTreeMap<usize, News<'a>> = BTreeMap::new();
     for at in changed.iter().flat_map(|range| stamps.within(*range)) {
         news.entry(at).or_default().changed = true;
@@ -345,8 +394,7 @@ fn departed<'a>(
     for (at, News { changed, packets }) in news {
         let Some(mark) = stamps.marks.get_mut(at) else { continue };
         let happened = |what, data: Bytes, packet| Happened { what, place: mark.place, data, packet };
-        let piece = changed.then(|| piece_at(mark.place)).flatten();
-        if let Some(piece) = piece.filter(|p| p.sent_at.is_some()) {
+        if let Some(piece) = pieces.remove(&mark.place).filter(|_| changed) {
             let again = mark.handed != piece.sent_at;
             (mark.handed, mark.payload) = (piece.sent_at, piece.payload);
             if again && mark.wants & SOF_TIMESTAMPING_TX_SCHED != 0 {
@@ -390,6 +438,14 @@ fn source_of(packet: &[u8]) -> Option<IpAddr> {
     match packet.first()? >> 4 {
         4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(12..16)?).ok()?)),
         _ => Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(8..24)?).ok()?)),
+    }
+}
+
+/// What all packets of one flow have in common: the protocol, the addresses, the ports.
+fn flow_of(packet: &[u8]) -> Option<(u8, &[u8])> {
+    match packet.first()? >> 4 {
+        4 => Some((*packet.get(9)?, packet.get(12..24)?)),
+        _ => Some((*packet.get(6)?, packet.get(8..44)?)),
     }
 }
 
@@ -490,7 +546,8 @@ mod tests {
         let piece_at = |place| {
             looked.borrow_mut().push(place);
             let payload = Bytes::from_static(b"0123456789");
-            Some(Piece { start: place - 9, end: place + 1, sent_at: Some(at), payload })
+            let end = place + 1;
+            Some(Piece { start: place - 9, end, joined_end: end, sent_at: Some(at), payload })
         };
         let progress = progress(una, 10 * MARKS_MAX as u64 + 1);
         let told = departed(stamps, progress, changed, left.iter(), piece_at);

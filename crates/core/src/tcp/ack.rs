@@ -29,8 +29,10 @@ struct Cleaned {
     rtt: Option<Duration>,
     /// Round trip of the last delivered segment, for the controller.
     last_rtt: Option<Duration>,
-    /// The last record was less than a segment, and is acknowledged whole.
-    runt: bool,
+    /// The last record is acknowledged whole.
+    whole: bool,
+    /// The peer may have delayed it.
+    delayed: bool,
 }
 
 impl Work<'_, '_> {
@@ -137,8 +139,8 @@ impl Work<'_, '_> {
         if self.e.flight.reneged() {
             self.ack.facts |= fact::SACK_RENEGING;
         }
+        cleaned.delayed = prior_sacked == 0 && self.maybe_delayed(&cleaned);
         self.take_rtt(&mut cleaned);
-        cleaned.runt &= prior_sacked == 0 && !self.ack.has(fact::RETRANS_DATA_ACKED);
         if self.ack.has(fact::ACKED) {
             self.ack.facts |= fact::SET_XMIT_TIMER;
             self.probe_acknowledged();
@@ -209,8 +211,7 @@ impl Work<'_, '_> {
             self.e.path.rate.on_delivered(&mut self.ack.sampler, &mut stamp, record.sent_at, resent);
         }
         cleaned.acked += u32::from(record.segs);
-        let whole = record.end <= self.ack.ack;
-        cleaned.runt = whole && record.end - record.start < u64::from(self.e.flight.mss);
+        cleaned.whole = record.end <= self.ack.ack;
         if record.has(flag::SYN) {
             self.ack.facts |= fact::SYN_ACKED;
             self.out.syn_acked = true;
@@ -247,7 +248,11 @@ impl Work<'_, '_> {
         }
         let Some(rtt) = cleaned.rtt else { return };
         let (una, nxt) = (self.e.flight.tx.una(), self.e.flight.tx.nxt());
-        self.e.path.rtt.sample_min(self.e.cx, cleaned.last_rtt.unwrap_or(rtt));
+        let least = cleaned.last_rtt.unwrap_or(rtt);
+        // A delay of the peer's is no round trip, and the old least one stays until a better comes (`tcp_update_rtt_min`).
+        if !(cleaned.delayed && self.e.path.rtt.min_rtt().is_some_and(|min| least > min)) {
+            self.e.path.rtt.sample_min(self.e.cx, least);
+        }
         self.e.path.rtt.sample(self.e.cx, rtt, una, nxt);
         self.out.rtt_sampled = true;
     }
@@ -259,7 +264,7 @@ impl Work<'_, '_> {
             delivered: self.ack.delivered,
             acked: cleaned.acked,
             prior_in_flight,
-            delayed: self.maybe_delayed(cleaned),
+            delayed: cleaned.delayed,
             rtt: cleaned.last_rtt,
             state: self.recovery.ca,
             una: self.e.flight.tx.una(),
@@ -306,11 +311,14 @@ impl Work<'_, '_> {
         self.e.path.update_pacing_rate(self.e.cx, mss, out);
     }
 
-    /// A lone short segment was all that was in flight: the peer may have waited for a second one (`FLAG_ACK_MAYBE_DELAYED`).
+    /// A lone short segment was all that was in flight, or the rest of one: the peer may have waited for a second one. Without SACK what
+    /// this acknowledgement delivers is not counted yet (`FLAG_ACK_MAYBE_DELAYED`).
     fn maybe_delayed(&self, cleaned: &Cleaned) -> bool {
         let delivered = self.e.path.rate.delivered().wrapping_add(self.ack.delivered);
-        cleaned.runt
+        cleaned.whole
             && cleaned.acked == 1
+            && self.out.advanced < self.e.flight.mss.into()
+            && !self.ack.has(fact::RETRANS_DATA_ACKED)
             && self.ack.sampler.prior_delivered().is_some_and(|prior| prior.wrapping_add(1) == delivered)
             && !self.ack.has(fact::CA_ALERT | fact::SYN_ACKED)
     }

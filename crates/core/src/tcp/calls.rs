@@ -46,7 +46,7 @@ impl Conn {
                 self.found_full(cx, rest.len() < data.len(), flags);
                 break;
             }
-            if rest.len() == data.len() {
+            if rest.len() == data.len() && !flags.goes_on {
                 self.tx.queue().unsent.clear_push();
             }
             rest = &rest[taken..];
@@ -149,7 +149,7 @@ impl Conn {
             let piece = data.split_to(may);
             cx.count.own.payload_copied_in +=
                 self.tx.queue().unsent.append_bytes(cx.pool, piece, goal) as u64;
-            if data.len() + may == before {
+            if data.len() + may == before && !flags.goes_on {
                 self.tx.queue().unsent.clear_push();
             }
             if !data.is_empty() && !flags.oob {

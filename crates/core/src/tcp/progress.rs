@@ -25,6 +25,8 @@ pub struct Piece {
     pub start: u64,
     /// Where it ends.
     pub end: u64,
+    /// Where the buffer ends that it is a part of since both were sacked (`tcp_shift_skb_data`).
+    pub joined_end: u64,
     /// When it was handed down last; `None` while it waits.
     pub sent_at: Option<Instant>,
     /// Its bytes, of what is on its way.
@@ -61,10 +63,11 @@ impl Conn {
     pub fn piece(&self, place: u64) -> Option<Piece> {
         let queue = self.tx.queue_ref();
         if let Some((start, end)) = queue.unsent.piece(place) {
-            return Some(Piece { start, end, sent_at: None, payload: Bytes::new() });
+            return Some(Piece { start, end, joined_end: end, sent_at: None, payload: Bytes::new() });
         }
         let (start, sent) = queue.covering(place)?;
         let end = start + sent.span();
-        Some(Piece { start, end, sent_at: Some(sent.sent_at), payload: sent.payload.clone() })
+        let joined_end = self.tx.flight().buffer_at(place).map_or(end, |buffer| buffer.end);
+        Some(Piece { start, end, joined_end, sent_at: Some(sent.sent_at), payload: sent.payload.clone() })
     }
 }

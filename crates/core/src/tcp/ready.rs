@@ -113,4 +113,6 @@ pub struct SendFlags {
     pub waits: bool,
     /// The caller has waited in this same call, which goes on.
     pub resumed: bool,
+    /// Something of what this same call writes was taken before: a part of it, or what it took in before it waited.
+    pub goes_on: bool,
 }

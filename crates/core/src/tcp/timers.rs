@@ -107,7 +107,7 @@ impl Conn {
             TimerKind::Rto => self.on_rto(cx),
             TimerKind::Tlp => {
                 self.tx.queue().unsent.forget_pushed();
-                let fits = self.head_fits_window(self.mss());
+                let fits = self.head_fits_window(self.mss_now());
                 self.out.set_tail_probe(self.tx.on_tlp(fits));
                 self.out.try_resend();
             }
@@ -144,7 +144,7 @@ impl Conn {
             self.tx.on_rto_below(cx, &mut self.path);
             return self.clamp_rto(cx);
         }
-        let kind = match (zero_window, self.timeout_kind(cx)) {
+        let kind = match (zero_window, self.timeout_kind(cx, zero_window)) {
             (true, Timeout::Thin) => Timeout::ThinProbe,
             (true, _) => Timeout::Probe,
             (false, kind) => kind,
@@ -168,14 +168,15 @@ impl Conn {
         cx.now.since(self.rest.stats.last_ack_recv) > patience && fruitless > patience
     }
 
-    /// Whether the timeout doubles.
-    fn timeout_kind(&self, cx: &Cx<'_>) -> Timeout {
+    /// Whether the timeout doubles. One over a shut window is not counted itself, so that one more is linear.
+    fn timeout_kind(&self, cx: &Cx<'_>, zero_window: bool) -> Timeout {
         let before = u32::from(self.tx.retransmits());
         if self.state == State::SynSent && before < cx.sysctl.tcp_syn_linear_timeouts {
             return Timeout::Linear;
         }
         let thin = self.options.thin_linear_timeouts || cx.sysctl.tcp_thin_linear_timeouts;
-        let few = self.tx.flight().packets_out < THIN_SEGMENTS && before < THIN_RETRIES;
+        let counted = before + u32::from(!zero_window);
+        let few = self.tx.flight().packets_out < THIN_SEGMENTS && counted <= THIN_RETRIES;
         if thin && few && self.state == State::Established { Timeout::Thin } else { Timeout::Backoff }
     }
 

@@ -143,7 +143,8 @@ fn without_the_flag_the_pointer_means_nothing() {
     p.read(200);
 }
 
-const OOB: SendFlags = SendFlags { more: false, eor: false, oob: true, waits: false, resumed: false };
+const OOB: SendFlags =
+    SendFlags { more: false, eor: false, oob: true, waits: false, resumed: false, goes_on: false };
 
 #[test]
 fn msg_oob_points_behind_its_last_byte_until_that_is_acknowledged() {

@@ -10,7 +10,7 @@ use core::net::IpAddr;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const NO_FLAGS: SendFlags =
-    SendFlags { more: false, eor: false, oob: false, waits: false, resumed: false };
+    SendFlags { more: false, eor: false, oob: false, waits: false, resumed: false, goes_on: false };
 
 pub(super) fn options(w: &World) -> SocketOptions {
     SocketOptions::new(w.stacks[0].sysctl())

@@ -213,7 +213,7 @@ impl Conn {
             self.timers.stop_probing();
             self.path.rtt.end_backoff();
         } else if self.timers.probe.is_some() {
-            self.timers.probe = Some(cx.now + self.probe_delay(cx));
+            self.timers.probe = Some(self.path.pacing.departure(cx.now) + self.probe_delay(cx));
         }
     }
 

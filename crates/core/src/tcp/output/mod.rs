@@ -305,7 +305,7 @@ impl Conn {
             if let Some(why) = nagle::check(if head.is_last { hold } else { Hold::Push }, facts) {
                 return Err(why);
             }
-        } else if let Some(why) = defer::check(&self.defer_facts(cx, &head, mss, max_segs, room)) {
+        } else if let Some(why) = defer::check(&self.defer_facts(cx, &head, max_segs, room)) {
             return Err(why);
         }
         let len = self.packet_len(&head, mss, quota, room, hold);
@@ -480,8 +480,9 @@ impl Conn {
         }
     }
 
-    fn defer_facts(&self, cx: &Cx<'_>, head: &HeadInfo, mss: u16, max_segs: u16, room: u32) -> defer::Facts {
-        let mss = u64::from(mss);
+    /// Windows and goals count in segments without SACK blocks, however long those are that leave now (`mss_cache`).
+    fn defer_facts(&self, cx: &Cx<'_>, head: &HeadInfo, max_segs: u16, room: u32) -> defer::Facts {
+        let mss = u64::from(self.mss());
         // What is pushed out leaves at this moment.
         let ahead = u32::from(self.tx.queue_ref().unsent.pushed().segs);
         let (cwnd, in_flight) = (u64::from(self.path.window.cwnd), u64::from(self.tx.in_flight() + ahead));

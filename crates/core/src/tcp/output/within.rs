@@ -64,7 +64,7 @@ impl Conn {
             return None;
         }
         let long = all && head.len > usize::from(mss);
-        if long && defer::check(&self.defer_facts(cx, &head, mss, max_segs, room)).is_some() {
+        if long && defer::check(&self.defer_facts(cx, &head, max_segs, room)).is_some() {
             return None;
         }
         let len = self.packet_len(&head, mss, quota, room, Hold::Push);

@@ -156,6 +156,7 @@ impl Receiver {
     }
 
     fn queue_in_order(&mut self, cx: &mut Cx<'_>, taken: Taken, path: PathFacts) -> Received {
+        let end = taken.end();
         let Taken { seq, chunks, fin, facts, predicted, sending } = taken;
         let granted = predicted && self.intake.granted(cx, false);
         if !granted && !self.make_room(cx, self.intake.nxt()) {
@@ -181,7 +182,7 @@ impl Receiver {
         let done = self.intake.enqueue(seq, chunks, fin);
         self.ack.forget_duplicates();
         if facts.payload_bytes > 0 {
-            self.event_data_recv(cx, done.charged, &facts, path);
+            self.event_data_recv(cx, (end, done.charged), &facts, path);
         }
         self.note_duplicate(cx, &done);
         self.sacks.delivered(self.intake.nxt());
@@ -245,11 +246,18 @@ impl Receiver {
         }
     }
 
-    /// Everything that a segment in order teaches (`tcp_event_data_recv`).
-    fn event_data_recv(&mut self, cx: &Cx<'_>, queued: u32, facts: &SegmentFacts, path: PathFacts) {
+    /// Everything that a segment in order teaches, which ends at `end`: what it leads on to beyond a hole has come before
+    /// (`tcp_event_data_recv`, ahead of `tcp_ofo_queue`).
+    fn event_data_recv(
+        &mut self,
+        cx: &Cx<'_>,
+        (end, queued): (Seq, u32),
+        facts: &SegmentFacts,
+        path: PathFacts,
+    ) {
         self.ack.schedule();
         self.measure_rcv_mss(facts);
-        self.intake.measure_rtt(cx.now);
+        self.intake.measure_rtt(cx.now, end);
         self.ack.on_data(cx.now, path, self.intake.window.wnd());
         self.hurry_mark(facts);
         if facts.payload_bytes >= GROW_MIN_BYTES {

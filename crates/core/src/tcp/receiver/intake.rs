@@ -96,10 +96,10 @@ impl Intake {
         done
     }
 
-    /// A segment in order, or one of an empty queue: what it says about round trips.
+    /// A segment in order, or one of an empty queue, that ends at `end`: what it says about round trips.
     #[inline]
-    pub(super) fn measure_rtt(&mut self, now: Instant) {
-        self.space.on_data(now, self.nxt, self.window.wnd());
+    pub(super) fn measure_rtt(&mut self, now: Instant, end: Seq) {
+        self.space.on_data(now, end, self.window.wnd());
     }
 
     /// A segment larger than any before tells how much memory full ones take.

@@ -332,6 +332,7 @@ impl Flight {
         }
         buffers.joined.insert(from, Joined { end, left, mss, from, uneven });
         buffers.inner += 1;
+        self.tx.on_changed(from, end);
         whole
     }
 
