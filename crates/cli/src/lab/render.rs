@@ -135,7 +135,7 @@ fn object(done: &Done) -> Value {
         object["packets_and_segments_by_round_trip"] = json!(rounds);
     }
     let shorter = &done.plan.asked.shorter;
-    if !shorter.is_empty() {
+    if !shorter.is_empty() && !done.plan.variant.full {
         object["shortened"] = shorter.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
     }
     for (whose, figures) in done.plan.then().into_iter().filter(|(_, figures)| !figures.is_empty()) {
