@@ -76,6 +76,10 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         (&["serve", "--tun", "sixteen-letters.", "--addr", "10.9.0.2/24"], "15 bytes"),
         (&["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "https://10.9.0.1/"], "http://"),
     ] {
+        (
+            &["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "ftp://10.9.0.1/"],
+            "ftp://10.9.0.1/: ftp is not there; it takes http://",
+        ),
         let ended = say(args);
         assert_eq!(ended.code(), Some(2), "{args:?}: {ended:?}");
         assert!(ended.stderr.contains(wanted), "{args:?} does not speak of {wanted}: {}", ended.stderr);
