@@ -247,6 +247,20 @@ impl Experiment {
     }
 }
 
+/// What `ip route` may ask of connections and no sysctl and no parameter has.
+const ROUTES: [&str; 10] = [
+    "initcwnd",
+    "initrwnd",
+    "advmss",
+    "window",
+    "rto_min",
+    "quickack",
+    "congctl",
+    "features",
+    "fastopen_no_cookie",
+    "hoplimit",
+];
+
 /// A sentence about a setting that none of the experiments knows.
 pub(crate) fn unknown(experiments: &[&Experiment], key: &str) -> String {
     let own: BTreeSet<_> = experiments
@@ -262,6 +276,12 @@ pub(crate) fn unknown(experiments: &[&Experiment], key: &str) -> String {
             asked.join(", "),
             others.join(", "),
             if others.len() == 1 { "has" } else { "have" }
+        );
+    }
+    if ROUTES.contains(&key) {
+        return format!(
+            "{key} is asked of a route, and the lab's hosts have no routes of their own: in scripts `ip route replace default dev tun0 {key} ...` sets it, \
+             in programs Builder::route_metrics (docs/ip.md)"
         );
     }
     match &near(&own, key)[..] {
