@@ -306,3 +306,16 @@ fn a_report_that_cannot_be_written_is_said_before_the_runs() {
     assert_eq!(ended.code(), Some(1));
     assert!(ended.stderr.contains("/nowhere/page.html") && ended.stdout.is_empty(), "{ended:?}");
 }
+
+#[test]
+fn the_usual_report_that_cannot_be_written_is_a_failure_behind_the_tables() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.join("report.html")).expect("a directory stands there");
+    let set = ["warmup_s=0.1", "measure_s=0.1", "bytes=10000"].map(|set| ["--set", set]).concat();
+    let ended = run(lowwater([&["lab"], &set[..]].concat()).current_dir(dir.path()), SOON);
+    assert_eq!(ended.code(), Some(1));
+    assert!(
+        ended.stderr.contains("no report: writing to report.html: ") && ended.stdout.contains("│ tsq-1gbit"),
+        "{ended:?}"
+    );
+}
