@@ -124,6 +124,7 @@ fn object(done: &Done) -> Value {
         "experiment": done.plan.experiment.name,
         "variant": done.plan.variant.name,
         "run": done.plan.name,
+        "about": done.plan.about(),
         "seed": done.plan.seed,
         "params": report(&*done.plan.scenario),
         "complete": figures.is_some_and(|f| f.complete),
