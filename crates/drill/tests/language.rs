@@ -461,8 +461,12 @@ fn a_packet_without_a_line_is_told_from_one_that_differs() {
         +0 < S 0:0(0) win 32792 <mss 1000>\n+0 > S. 0:0(0) ack 1 <mss 1460>\n+.1 < . 1:1(0) ack 1 win 65535\n\
         +0 accept(3, ..., ...) = 4\n+0 write(4, ..., 1000) = 1000\n+0 close(4) = 0\n";
     let missing = failure(&format!("{connect}+0 > F. 1001:1001(0) ack 1\n"));
-    assert!(missing.what.starts_with("a packet that no line speaks of comes before this one"), "{missing}");
+    let said =
+        "unexpected packet: P. 1:1001(1000) ack 1 at 0.100000, before the one of this line, which comes too";
+    assert_eq!(missing.what, said, "{missing}");
     assert!(missing.actual.contains("1:1001(1000)"), "{missing}");
+    let wrong = failure(&format!("{connect}+.1 > P. 1:1001(1000) ack 1\n"));
+    assert_eq!(wrong.expected, "0.200000, give or take 0.012500", "{wrong}");
     let wrong = failure(&format!("{connect}+0 > P. 1:1002(1001) ack 1\n"));
     assert!(wrong.what.starts_with("the packet has "), "{wrong}");
 }
