@@ -202,7 +202,7 @@ pub(crate) struct LabOptions {
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Beside each run the same on Linux 6.1, booted for it in user mode, where that is possible (needs the packages
-    /// user-mode-linux, kmod and iproute2; exit code 77 without)
+    /// user-mode-linux, kmod, iproute2 and gcc; exit code 77 without)
     #[arg(long, global = true)]
     pub(crate) uml: bool,
     /// Also write runs.jsonl and a CSV of samples over time per run into this directory

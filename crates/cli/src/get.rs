@@ -60,7 +60,8 @@ fn target(url: &str) -> Result<Target, Failure> {
     match uri.scheme_str() {
         Some("http") => {}
         Some("https") => return Err(bad("https is not there")),
-        _ => return Err(bad("the scheme is missing")),
+        Some(other) => return Err(bad(&format!("{other} is not there"))),
+        None => return Err(bad("the scheme is missing")),
     }
     let authority = uri.authority().ok_or_else(|| bad("the host is missing"))?;
     let name = authority.host().trim_start_matches('[').trim_end_matches(']');

@@ -159,13 +159,21 @@ pub(crate) fn option(level: i64, number: i64) -> String {
 /// Names that are offered for one that is wrong.
 const NEAR_MAX: usize = 3;
 
+/// Most names that are offered because they begin alike.
+const FAMILY_MAX: usize = 6;
+
 /// Letters of a word that stands for names that contain it.
 const WORD_MIN: usize = 3;
 
 /// Those of `all` that contain `name` or are the least letters away from it, the nearest first; where more than a third of its letters would
 /// have to be others, something else was meant (`select` is no misspelt `splice`).
 pub(crate) fn near<'n>(name: &str, all: &[&'n str]) -> Vec<&'n str> {
-    let contains = |known: &str| name.len() >= WORD_MIN && known.contains(name);
+    // In another order and cut short, too: `retrans_tot` is in `total_retrans`.
+    let words = || name.split('_').filter(|word| word.len() >= WORD_MIN);
+    let is_whole = name.split('_').all(|word| word.len() >= WORD_MIN) && name.contains('_');
+    let contains = |known: &str| {
+        name.len() >= WORD_MIN && known.contains(name) || is_whole && words().all(|word| known.contains(word))
+    };
     let letters = |known: &str| if contains(known) { 0 } else { distance(name, known) };
     let mut all: Vec<(usize, &str)> = all.iter().map(|known| (letters(known), *known)).collect();
     all.retain(|(letters, _)| *letters <= (name.len() / 3).max(1));
@@ -187,7 +195,23 @@ pub(crate) fn near_constants(name: &str) -> Vec<&'static str> {
     let mut near = near(&upper, &all);
     near.dedup();
     near.retain(|known| distance(&upper, known) <= (name.len() / 4).max(1));
-    near
+    if near.is_empty() { family(&upper, &all) } else { near }
+}
+
+/// Names that begin as a wrong one does, up to its last word, where they are few: those of `TCP_CA_` for `TCP_CA_FOO`.
+fn family<'n>(name: &str, all: &[&'n str]) -> Vec<&'n str> {
+    let Some((begin, _)) = name.rsplit_once('_').filter(|(begin, _)| begin.contains('_')) else {
+        return Vec::new();
+    };
+    let is_of = |known: &&&str| known.strip_prefix(begin).is_some_and(|rest| rest.starts_with('_'));
+    let mut found: Vec<&str> = Vec::new();
+    for known in all.iter().filter(is_of) {
+        // TCP_CA_Open is TCP_CA_OPEN.
+        if !found.iter().any(|f| f.eq_ignore_ascii_case(known)) {
+            found.push(known);
+        }
+    }
+    if found.len() <= FAMILY_MAX { found } else { Vec::new() }
 }
 
 /// What a message says of a name that has no value.
@@ -224,6 +248,12 @@ mod tests {
         assert_eq!(near_constants("so_sndbuff")[0], "SO_SNDBUF");
         assert!(near("select", &["splice", "socket"]).is_empty());
         assert_eq!(near("cwnd", &["snd_cwnd", "rto", "rcv_wnd"])[0], "snd_cwnd", "a word of it");
+        assert_eq!(near("retrans_tot", &["total_retrans", "retransmits"])[0], "total_retrans", "its words");
+        assert!(
+            unknown("TCP_CA_FOO").contains("; near it: TCP_CA_Open, TCP_CA_Disorder"),
+            "{}",
+            unknown("TCP_CA_FOO")
+        );
         assert_eq!(near_errnos("ECONREFUSED"), ["ECONNREFUSED"]);
         assert!(unknown("TCP_NODELAYED").contains("; near it: TCP_NODELAY"));
         assert_eq!(unknown("QUUX_OF_NOTHING"), "the name 'QUUX_OF_NOTHING' is not known");

@@ -442,13 +442,31 @@ fn the_last_packets_have_the_scripts_numbers_from_the_init_on() {
 }
 
 #[test]
+fn a_name_that_a_snippet_does_not_have_is_told_those_near_it() {
+    let connect = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n\
+        +0 < S 0:0(0) win 32792 <mss 1000>\n+0 > S. 0:0(0) ack 1 <mss 1460>\n+.1 < . 1:1(0) ack 1 win 65535\n\
+        +0 accept(3, ..., ...) = 4\n";
+    for (asserted, near) in [
+        ("tcpi_retrans_tot == 0", "TCP_INFO has no 'tcpi_retrans_tot'; near it: tcpi_total_retrans"),
+        ("tcpi_ca_state == TCP_CA_FOO", "the name 'TCP_CA_FOO' is not known; near it: TCP_CA_"),
+    ] {
+        let wrong = failure(&format!("--code_command=none\n{connect}+0 %{{ assert {asserted} }}%\n"));
+        assert!(wrong.what.starts_with(near), "{wrong}");
+    }
+}
+
+#[test]
 fn a_packet_without_a_line_is_told_from_one_that_differs() {
     let connect = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n\
         +0 < S 0:0(0) win 32792 <mss 1000>\n+0 > S. 0:0(0) ack 1 <mss 1460>\n+.1 < . 1:1(0) ack 1 win 65535\n\
         +0 accept(3, ..., ...) = 4\n+0 write(4, ..., 1000) = 1000\n+0 close(4) = 0\n";
     let missing = failure(&format!("{connect}+0 > F. 1001:1001(0) ack 1\n"));
-    assert!(missing.what.starts_with("a packet that no line speaks of comes before this one"), "{missing}");
+    let said =
+        "unexpected packet: P. 1:1001(1000) ack 1 at 0.100000, before the one of this line, which comes too";
+    assert_eq!(missing.what, said, "{missing}");
     assert!(missing.actual.contains("1:1001(1000)"), "{missing}");
+    let wrong = failure(&format!("{connect}+.1 > P. 1:1001(1000) ack 1\n"));
+    assert_eq!(wrong.expected, "0.200000, give or take 0.012500", "{wrong}");
     let wrong = failure(&format!("{connect}+0 > P. 1:1002(1001) ack 1\n"));
     assert!(wrong.what.starts_with("the packet has "), "{wrong}");
 }

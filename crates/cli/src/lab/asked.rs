@@ -10,6 +10,8 @@ pub(crate) struct Asked {
     pub(crate) variants: Vec<String>,
     /// What made it short enough for all experiments together.
     pub(crate) shorter: &'static [(&'static str, &'static str)],
+    /// Variants that are as long as by themselves all the same.
+    pub(crate) full: Vec<&'static str>,
     /// `--seed`.
     pub(crate) seed: u64,
 }
@@ -34,7 +36,10 @@ impl Asked {
             pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
         };
         let set = list(&mut self.set.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-        let shorter = list(&mut self.shorter.iter().copied());
+        let mut shorter = list(&mut self.shorter.iter().copied());
+        if !self.full.is_empty() {
+            shorter.push_str(&format!(" (in full: {})", self.full.join(", ")));
+        }
         let parts = [("changed by --set: ", set), ("shortened: ", shorter)];
         let parts: Vec<_> =
             parts.iter().filter(|(_, l)| !l.is_empty()).map(|(w, l)| format!("{w}{l}")).collect();
@@ -111,6 +116,8 @@ mod tests {
         assert_eq!(Asked::default().changed(), None);
         let short = Asked { shorter: &[("warmup_s", "3")], ..Asked::default() };
         assert_eq!(short.changed().as_deref(), Some("shortened: warmup_s=3"));
+        let short = Asked { full: vec!["off-1gbit"], ..short };
+        assert_eq!(short.changed().as_deref(), Some("shortened: warmup_s=3 (in full: off-1gbit)"));
     }
 
     #[test]

@@ -38,17 +38,25 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::SUCCESS);
         }
         Some(LabAction::Run { names }) => {
-            (names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?, false)
+            let found = names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
+            (once(found), false)
         }
         None => (EXPERIMENTS.iter().collect(), true),
     };
-    let (mut plans, mut notes) = alike::settle(plan(&experiments, &lab.options, short)?);
+    let plans = plan(&experiments, &lab.options, short)?;
+    let left_out = if short { Vec::new() } else { left_out(&experiments, &plans, &lab.options) };
+    let (mut plans, mut notes) = alike::settle(plans);
+    notes.extend(left_out);
     let words =
         lab.options.set.iter().filter(|(key, _)| ["qdisc", "router", "switch"].contains(&key.as_str()));
     notes.extend(words.filter_map(|(key, value)| rates::slow(key, value)));
     notes.iter().for_each(|note| eprintln!("lowwater: {note}"));
+    let mut unreported = None;
     if short && lab.options.variant.is_empty() && lab.options.report.is_none() && !lab.options.json {
-        lab.options.report = usual_report(lab.options.out.as_deref());
+        match usual_report(lab.options.out.as_deref()) {
+            Ok(path) => lab.options.report = Some(path),
+            Err(e) => unreported = Some(e),
+        }
     }
     let stop = stop_on_ctrl_c(|| eprintln!("lowwater: ended at once, without a table"))?;
     if lab.options.uml {
@@ -69,20 +77,39 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
             "{} {} with seed {} broke a promise: {broken}. This is a bug of lowwater: please report it with the command line",
             d.plan.experiment.name, d.plan.name, d.plan.seed
         ))),
-        None => guest::failed(&plans).map_or(Ok(ExitCode::SUCCESS), Err),
+        None => guest::failed(&plans).or(unreported).map_or(Ok(ExitCode::SUCCESS), Err),
     }
 }
 
-/// Where `lowwater lab` with nothing else puts its report: nobody asked for it, so there is none where nothing can be written.
-fn usual_report(out: Option<&Path>) -> Option<PathBuf> {
+/// Each experiment once, and a sentence about those that were named again.
+fn once(experiments: Vec<&'static Experiment>) -> Vec<&'static Experiment> {
+    let mut kept: Vec<&'static Experiment> = Vec::new();
+    for experiment in experiments {
+        if kept.iter().any(|e| e.name == experiment.name) {
+            eprintln!("lowwater: {} is named more than once, and runs once", experiment.name);
+        } else {
+            kept.push(experiment);
+        }
+    }
+    kept
+}
+
+/// A sentence about each experiment that was named and has none of the variants.
+fn left_out(experiments: &[&Experiment], plans: &[Plan], options: &LabOptions) -> Vec<String> {
+    let has_none = |e: &&&Experiment| !plans.iter().any(|p| p.experiment.name == e.name);
+    let variants = options.variant.join(", ");
+    let tell = |e: &&Experiment| format!("{} does not run: it has no variant {variants}", e.name);
+    experiments.iter().filter(has_none).map(tell).collect()
+}
+
+/// Where `lowwater lab` with nothing else puts its report. Where nothing can be written the tables are shown all the same, since that is what most ask for;
+/// the command fails at its end.
+fn usual_report(out: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = out.unwrap_or(Path::new("")).join("report.html");
     let made = out.map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(&path));
     match made {
-        Ok(_) => Some(path),
-        Err(e) => {
-            eprintln!("lowwater: no report: {} cannot be written: {e}", path.display());
-            None
-        }
+        Ok(_) => Ok(path),
+        Err(e) => Err(Failure::io(format!("no report: writing to {}", path.display()), &e)),
     }
 }
 

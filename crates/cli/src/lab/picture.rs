@@ -92,7 +92,7 @@ fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
     let own = |d: &&&Done| is_of(picture, d);
     let runs: Vec<&Done> = done.iter().filter(own).filter(|d| d.figures.is_some()).copied().collect();
     let of_each = |line: &dyn Fn(&Done) -> Vec<(f64, f64)>| {
-        let lines = runs.iter().map(|d| Line { name: d.plan.name.clone(), at: line(d) });
+        let lines = runs.iter().map(|d| Line { name: d.plan.label(), at: line(d) });
         lines.filter(|line| !line.at.is_empty()).collect::<Vec<_>>()
     };
     let (kind, x, lines) = match &picture.of {
@@ -254,7 +254,7 @@ fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &
         let values = [Some(("lowwater", figures.get(figure)?))].into_iter().chain(others).flatten();
         let values: Vec<_> =
             values.map(|(who, value)| json!({"who": who, "value": rounded(value / picture.per)})).collect();
-        Some(json!({"name": d.plan.name, "values": values}))
+        Some(json!({"name": d.plan.label(), "values": values}))
     };
     let rows: Vec<_> = runs.iter().filter_map(row).collect();
     if rows.is_empty() {

@@ -124,6 +124,7 @@ fn object(done: &Done) -> Value {
         "experiment": done.plan.experiment.name,
         "variant": done.plan.variant.name,
         "run": done.plan.name,
+        "about": done.plan.about(),
         "seed": done.plan.seed,
         "params": report(&*done.plan.scenario),
         "complete": figures.is_some_and(|f| f.complete),
@@ -135,7 +136,7 @@ fn object(done: &Done) -> Value {
         object["packets_and_segments_by_round_trip"] = json!(rounds);
     }
     let shorter = &done.plan.asked.shorter;
-    if !shorter.is_empty() {
+    if !shorter.is_empty() && !done.plan.variant.full {
         object["shortened"] = shorter.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
     }
     for (whose, figures) in done.plan.then().into_iter().filter(|(_, figures)| !figures.is_empty()) {

@@ -65,8 +65,8 @@ fn row(experiment: &Experiment, d: &Done) -> Value {
         json!({"value": told.ours, "others": others})
     };
     json!({
-        "name": d.plan.name,
-        "about": d.plan.filled(d.plan.variant.about),
+        "name": d.plan.label(),
+        "about": d.plan.about(),
         "parameters": parameters(&*d.plan.scenario),
         "complete": d.figures.as_ref().is_some_and(|f| f.complete),
         "broken": d.broken.as_ref().map(ToString::to_string),

@@ -60,6 +60,24 @@ impl Given {
 pub(crate) type Then = [(&'static str, Measured); 3];
 
 impl Plan {
+    /// What of `--set` takes the place of what the variant sets itself, and so of what its name says.
+    pub(crate) fn replaced(&self) -> impl Iterator<Item = &(String, String)> {
+        let differs = |set: &&(String, String)| {
+            self.variant.sets.iter().any(|(key, value)| *key == set.0 && *value != set.1)
+        };
+        self.asked.set.iter().filter(differs)
+    }
+
+    /// The name as tables and pictures have it: with what `--set` makes of the run, where the name says something else.
+    pub(crate) fn label(&self) -> String {
+        self.name.clone() + &with(self.replaced())
+    }
+
+    /// What the variant is, with what takes the place of its own.
+    pub(crate) fn about(&self) -> String {
+        self.filled(self.variant.about) + &with(self.replaced())
+    }
+
     /// A text of the catalog with the parameters of this run.
     pub(crate) fn filled(&self, text: &str) -> String {
         filled(text, &*self.scenario)
@@ -91,6 +109,12 @@ impl Plan {
     pub(crate) fn answers_to(&self, wanted: &str) -> bool {
         self.variant.name == wanted || self.name == wanted
     }
+}
+
+/// " with KEY=VALUE, ..."; nothing where nothing is set.
+fn with<'a>(set: impl Iterator<Item = &'a (String, String)>) -> String {
+    let words: Vec<_> = set.map(|(key, value)| format!("{key}={value}")).collect();
+    if words.is_empty() { String::new() } else { format!(" with {}", words.join(", ")) }
 }
 
 /// One run that ended.

@@ -69,7 +69,7 @@ fn runs(experiment: &Experiment, done: &[&Done], width: Option<usize>) -> Vec<St
     let head: Vec<_> =
         [experiment.name].into_iter().chain(heads).chain(["wall s"]).map(str::to_owned).collect();
     let row = |d: &&Done| {
-        let mut row = vec![d.plan.name.clone()];
+        let mut row = vec![d.plan.label().replace(" with ", "\nwith ").replace(", ", "\n")];
         match &d.figures {
             Some(figures) => row.extend(experiment.columns.iter().map(|column| {
                 let cut = if figures.complete || column.figure != "elapsed_s" { "" } else { " (cut)" };

@@ -52,7 +52,7 @@ fn all_experiments_run_in_time_and_print_a_table() {
 fn json_has_one_object_per_run_and_the_same_seed_gives_the_same_figures() {
     let args = ["lab", "run", "bulk", "--json", "--set", "bytes=3000000", "--seed", "7"];
     let (first, second) = (runs(&say(&args).ok()), runs(&say(&args).ok()));
-    assert_eq!(first.len(), 15);
+    assert_eq!(first.len(), 18);
     assert_eq!(first, second);
     for run in &first {
         assert_eq!(
@@ -230,6 +230,45 @@ fn variants_that_set_makes_equal_run_once_and_are_named() {
 }
 
 #[test]
+fn a_name_that_no_longer_fits_says_what_was_set() {
+    let dir = Dir::new();
+    let file = dir.join("page.html").display().to_string();
+    let bulk = ["lab", "run", "bulk", "--variant", "cubic/0%", "--set", "bytes=100000"];
+    let bulk = [&bulk[..], &["--set", "tcp_congestion_control=bbr"]].concat();
+    let ended = say(&[&bulk[..], &["--report", &file]].concat()).ok();
+    let own =
+        "tcp_congestion_control=bbr takes the place of what these variants set themselves: cubic/0% (cubic)";
+    assert!(ended.stderr.contains(own), "{ended:?}");
+    assert!(ended.stdout.contains("│ with tcp_congestion_control=bbr "), "{ended:?}");
+    let (data, _) = report(&std::fs::read_to_string(&file).expect("it was written"));
+    let name = "cubic/0% with tcp_congestion_control=bbr";
+    let section = &data["experiments"][0];
+    assert_eq!(
+        (&section["rows"][0]["name"], &section["pictures"][0]["lines"][0]["name"]),
+        (&name.into(), &name.into())
+    );
+    let about = "CUBIC with HyStart and SACK: Linux's defaults with tcp_congestion_control=bbr";
+    assert_eq!(section["rows"][0]["about"], about);
+    let told = runs(&say(&[&bulk[..], &["--json"]].concat()).ok());
+    assert_eq!((&told[0]["run"], &told[0]["about"]), (&"cubic/0%".into(), &about.into()));
+    let ended =
+        shortened(&["notsent-lowat", "--variant", "cubic-unset", "--set", "tcp_congestion_control=bbr"]);
+    assert!(ended.stderr.contains("variants set themselves: cubic-unset (cubic)"), "{ended:?}");
+}
+
+#[test]
+fn what_was_asked_for_twice_or_has_no_such_variant_is_said() {
+    let reno = ["--variant", "reno/0%", "--set", "bytes=100000", "--json"];
+    let ended = say(&[&["lab", "run", "bulk", "bulk"], &reno[..]].concat()).ok();
+    assert_eq!(
+        (runs(&ended).len(), &*ended.stderr),
+        (1, "lowwater: bulk is named more than once, and runs once\n")
+    );
+    let ended = say(&[&["lab", "run", "bulk", "tso-autosize"], &reno[..]].concat()).ok();
+    assert_eq!(ended.stderr, "lowwater: tso-autosize does not run: it has no variant reno/0%\n");
+}
+
+#[test]
 fn what_set_does_not_do_is_said() {
     let asked = ["notsent-lowat", "--variant", "cubic-unset", "--variant", "cubic-262144"];
     let ended = shortened(&[&asked[..], &["--set", "tcp_notsent_lowat=16384"]].concat());
@@ -305,4 +344,17 @@ fn a_report_that_cannot_be_written_is_said_before_the_runs() {
     let ended = say(&["lab", "run", "bulk", "--report", "/nowhere/page.html"]);
     assert_eq!(ended.code(), Some(1));
     assert!(ended.stderr.contains("/nowhere/page.html") && ended.stdout.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn the_usual_report_that_cannot_be_written_is_a_failure_behind_the_tables() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.join("report.html")).expect("a directory stands there");
+    let set = ["warmup_s=0.1", "measure_s=0.1", "bytes=10000"].map(|set| ["--set", set]).concat();
+    let ended = run(lowwater([&["lab"], &set[..]].concat()).current_dir(dir.path()), SOON);
+    assert_eq!(ended.code(), Some(1));
+    assert!(
+        ended.stderr.contains("no report: writing to report.html: ") && ended.stdout.contains("│ tsq-1gbit"),
+        "{ended:?}"
+    );
 }

@@ -37,6 +37,7 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
             &["lab", "run", "notsent-lowat", "--set", "TCP_NOTSENT_LOWAT=1"],
             "near it: tcp_notsent_lowat, lowat (",
         ),
+        (&["lab", "--set", "initcwnd=40"], "`ip route replace default dev tun0 initcwnd ...`"),
         (&["lab", "run", "bulk", "--set", "delay=5"], "near it: rtt_ms ("),
         (&["lab", "run", "bulk", "--set", "rate=5"], "near it: rate_mbps ("),
         (&["lab", "run", "bulk", "--set", "rate_mbps=fast"], "a number of Mbit/s from 0.001"),
@@ -75,6 +76,10 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         (&["drill", "--kernel", "--draw", "18446744073709551615"], "the largest is 18446744073709551614"),
         (&["serve", "--tun", "sixteen-letters.", "--addr", "10.9.0.2/24"], "15 bytes"),
         (&["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "https://10.9.0.1/"], "http://"),
+        (
+            &["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "ftp://10.9.0.1/"],
+            "ftp://10.9.0.1/: ftp is not there; it takes http://",
+        ),
     ] {
         let ended = say(args);
         assert_eq!(ended.code(), Some(2), "{args:?}: {ended:?}");

@@ -166,6 +166,7 @@ fn event(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<Event, Box<Failure>> {
             None if c.peek_word() == "device" => Action::Device(device(c)?),
             None => Action::Call(call::call(c, scope, end)?),
         },
+        ',' => return c.fail("',' behind a time: a decimal point is written '.', as 0.1"),
         ch => return c.fail(format!("'{ch}' begins neither a packet nor a call nor a command")),
     };
     if end.is_some() && !matches!(action, Action::Call(_)) {

@@ -49,6 +49,11 @@ pub(super) fn segment(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> R
     }
     let mut p = TcpSpec { flags, seq, numbered, len, ack: 0, window: None, urgent: 0, options: Some(vec![]) };
     if c.eat_word("ack") {
+        // As others write it.
+        if flags.contains(TcpFlags::AE) && !flags.ack() {
+            let what = "'A' is AccECN's AE; ACK is written '.', so that a SYN-ACK is 'S.'";
+            return Err(Failure::new(line, what));
+        }
         p.ack = c.number()?;
     }
     if c.eat_word("win") {

@@ -232,6 +232,8 @@ fn mistakes_name_their_line() {
         ("0 < S 0:1(0) win 1", "fit together"),
         ("0 < S 0:0(0)", "win"),
         ("0 > X 0:0(0)", "flag"),
+        ("0 > SA 0:0(0) ack 1", "ACK is written '.', so that a SYN-ACK is 'S.'"),
+        ("0,300 write(4, ..., 1) = 1", "a decimal point is written '.'"),
         ("0 > S 0:0(0) <mss 1460,nop>", "pad"),
         ("0 > S 0:0(0) <teapot>", "teapot"),
         ("0 > S 0:0(0) <ECN e0b 16777216,nop,nop,nop>", "24 bits"),

@@ -1,6 +1,6 @@
 //! Compares what the stack sends with what the script says it sends.
 use super::net::Whose;
-use super::{Runner, at, seconds};
+use super::{Runner, at, give_or_take, seconds};
 use crate::failure::Failure;
 use crate::options::{self, TcpOption};
 use crate::script::{BodySpec, IcmpSpec, Marks, Numbered, PacketSpec, Quoted, TcpSpec, TosSpec};
@@ -64,7 +64,12 @@ impl Runner<'_> {
             let extra = !self.config.judge.forgiving
                 && self.follows(whose, until, line, |next| difference(spec, next).is_none());
             let what = match extra {
-                true => format!("a packet that no line speaks of comes before this one: it has {what}"),
+                true => {
+                    let came = seconds(self.micros(packet.at));
+                    format!(
+                        "unexpected packet: {actual} at {came}, before the one of this line, which comes too"
+                    )
+                }
                 false => format!("the packet has {what}{}", self.late(window, packet.at)),
             };
             return Err(Failure::differs(line, what, describe(&expected), actual));
@@ -79,6 +84,7 @@ impl Runner<'_> {
             let (from, to) = (seconds(window.from), seconds(window.to));
             let wanted = if window.from == window.to { from } else { format!("{from} to {to}") };
             let what = format!("the packet has the wrong time{}", self.early(window, when));
+            let wanted = give_or_take(wanted, window.late.saturating_sub(window.to));
             return Err(Failure::differs(line, what, wanted, seconds(when)));
         }
         Ok(())

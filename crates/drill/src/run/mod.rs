@@ -183,7 +183,7 @@ impl<'a> Runner<'a> {
         self.advance(at(from), event.line)?;
         let late = self.now();
         if late > from.saturating_add(tolerance) {
-            let (expected, actual) = (seconds(from), seconds(late));
+            let (expected, actual) = (give_or_take(seconds(from), tolerance), seconds(late));
             return Err(Failure::differs(event.line, "it is too late for this event", expected, actual));
         }
         self.before = from;
@@ -281,6 +281,11 @@ impl<'a> Runner<'a> {
 /// The point of the stack's time at `us` of the script.
 const fn at(us: u64) -> Instant {
     ORIGIN.plus_nanos(us.saturating_mul(1_000))
+}
+
+/// A time that is expected, with what is allowed around it.
+fn give_or_take(wanted: String, tolerance: u64) -> String {
+    if tolerance == 0 { wanted } else { format!("{wanted}, give or take {}", seconds(tolerance)) }
 }
 
 /// Microseconds as a script writes them.

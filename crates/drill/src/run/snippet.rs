@@ -35,9 +35,13 @@ impl py::Facts for Facts {
         self.get(name).or_else(|| constant(name))
     }
 
-    /// Only fields of TCP_INFO: another name may have been meant for anything.
+    /// Fields of TCP_INFO, and the constants that snippets have; a word of small letters may have been meant for anything.
     fn near(&self, name: &str) -> Vec<String> {
-        info::near(name)
+        if name.starts_with("tcpi_") || !name.contains(|c: char| c.is_ascii_uppercase()) {
+            return info::near(name);
+        }
+        let near = names::near_constants(name).into_iter().filter(|known| constant(known).is_some());
+        near.map(str::to_owned).collect()
     }
 }
 

@@ -7,34 +7,48 @@ use lowwater_sim::scenario::BulkParams;
 /// Time between samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
+/// What the names say, and what `--set` may replace.
+const CUBIC: (&str, &str) = ("tcp_congestion_control", "cubic");
+
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bulk",
     about: "a bulk transfer over a path of {rate_mbps} Mbit/s and {rtt_ms} ms, with and without random loss",
     make: || Box::new(BulkParams { sample_every: SAMPLE_EVERY, bytes: 50_000_000, ..BulkParams::default() }),
     variants: &[
-        Variant { name: "cubic", about: "CUBIC with HyStart and SACK: Linux's defaults", ..Variant::PLAIN },
+        Variant {
+            name: "cubic",
+            about: "CUBIC with HyStart and SACK: Linux's defaults",
+            sets: &[CUBIC, ("hystart", "1"), ("tcp_sack", "1")],
+            ..Variant::PLAIN
+        },
         Variant {
             name: "cubic-hystart++",
             about: "the slow-start exit of RFC 9406",
-            sets: &[("hystart", "2")],
+            sets: &[CUBIC, ("hystart", "2")],
             ..Variant::PLAIN
         },
         Variant {
             name: "cubic-no-hystart",
             about: "slow start ends by loss alone",
-            sets: &[("hystart", "0")],
+            sets: &[CUBIC, ("hystart", "0")],
             ..Variant::PLAIN
         },
         Variant {
             name: "cubic-no-sack",
             about: "recovery without selective acknowledgements",
-            sets: &[("tcp_sack", "0")],
+            sets: &[CUBIC, ("tcp_sack", "0")],
             ..Variant::PLAIN
         },
         Variant {
             name: "reno",
             about: "RFC 5681's congestion control",
             sets: &[("tcp_congestion_control", "reno")],
+            ..Variant::PLAIN
+        },
+        Variant {
+            name: "bbr",
+            about: "BBR, whose rate is what arrives and not what is lost",
+            sets: &[("tcp_congestion_control", "bbr")],
             ..Variant::PLAIN
         },
     ],

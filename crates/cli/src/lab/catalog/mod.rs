@@ -41,6 +41,8 @@ pub(crate) struct Variant {
     pub(crate) seed: Measured,
     /// It belongs to what `lowwater lab` runs without a name.
     pub(crate) quick: bool,
+    /// It runs in full there too: in less time it would not settle, or be chance.
+    pub(crate) full: bool,
     /// It runs only when it is asked for by name.
     pub(crate) asked: bool,
     /// It runs once for each value of each parameter here.
@@ -57,6 +59,7 @@ impl Variant {
         still: &[],
         seed: &[],
         quick: true,
+        full: false,
         asked: false,
         grid: &[],
     };
@@ -160,10 +163,13 @@ impl Experiment {
         short: bool,
     ) -> Result<Vec<Plan>, String> {
         let shorter = if short { self.short } else { &[] };
-        let asked = Arc::new(self.asked(options, shorter));
+        let variants: Vec<_> = variants.collect();
+        let full = variants.iter().filter(|v| v.full && !shorter.is_empty()).map(|v| v.name).collect();
+        let asked = Arc::new(Asked { full, ..self.asked(options, shorter) });
         let (seed, set) = (asked.seed, &asked.set);
         let mut plans = Vec::new();
         for variant in variants {
+            let shorter = if variant.full { &[] } else { shorter };
             for (name, values) in self.cells(variant, set) {
                 let mut scenario = (self.make)();
                 *scenario.seed() = seed;
@@ -196,6 +202,7 @@ impl Experiment {
             set: options.set.iter().filter(|(key, _)| self.knows(key)).cloned().collect(),
             variants: options.variant.iter().filter(own).cloned().collect(),
             shorter,
+            full: Vec::new(),
             seed: options.seed,
         }
     }
@@ -240,6 +247,20 @@ impl Experiment {
     }
 }
 
+/// What `ip route` may ask of connections and no sysctl and no parameter has.
+const ROUTES: [&str; 10] = [
+    "initcwnd",
+    "initrwnd",
+    "advmss",
+    "window",
+    "rto_min",
+    "quickack",
+    "congctl",
+    "features",
+    "fastopen_no_cookie",
+    "hoplimit",
+];
+
 /// A sentence about a setting that none of the experiments knows.
 pub(crate) fn unknown(experiments: &[&Experiment], key: &str) -> String {
     let own: BTreeSet<_> = experiments
@@ -255,6 +276,12 @@ pub(crate) fn unknown(experiments: &[&Experiment], key: &str) -> String {
             asked.join(", "),
             others.join(", "),
             if others.len() == 1 { "has" } else { "have" }
+        );
+    }
+    if ROUTES.contains(&key) {
+        return format!(
+            "{key} is asked of a route, and the lab's hosts have no routes of their own: in scripts `ip route replace default dev tun0 {key} ...` sets it, \
+             in programs Builder::route_metrics (docs/ip.md)"
         );
     }
     match &near(&own, key)[..] {

@@ -12,7 +12,7 @@ macro_rules! curve {
         Variant {
             name: $name,
             about: "a point of the curve over the limit: {lowat}",
-            sets: &[("lowat", $lowat)],
+            sets: &[CUBIC, ("lowat", $lowat)],
             quick: false,
             ..Variant::PLAIN
         }
@@ -43,6 +43,8 @@ macro_rules! hundred {
 /// `tcp_mem` as Linux sets it by itself in a guest of 512 MiB.
 const SHORT: (&str, &str) = ("tcp_mem", "5700 7601 11400");
 
+/// What the names say, and what `--set` may replace.
+const CUBIC: (&str, &str) = ("tcp_congestion_control", "cubic");
 /// The axis of the curve.
 const LIMIT: &str = "limit in bytes, logarithmic";
 /// Ten flows, with and without a limit.
@@ -69,6 +71,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Variant {
             name: "cubic-unset",
             about: "{flows} flows by {tcp_congestion_control}, SO_SNDBUF {sndbuf}, limit {lowat}",
+            sets: &[CUBIC],
             linux: &[
                 ("queued_bytes_per_flow", 6_563.0 * KIB),
                 ("writable_events_per_mb", 0.37),
@@ -84,7 +87,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Variant {
             name: "cubic-262144",
             about: "the same, limit {lowat}",
-            sets: &[("lowat", "262144")],
+            sets: &[CUBIC, ("lowat", "262144")],
             linux: &[
                 ("queued_bytes_per_flow", 725.0 * KIB),
                 ("writable_events_per_mb", 5.0),
@@ -100,7 +103,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Variant {
             name: "cubic-262144-whole",
             about: "the same, writers woken under the whole limit instead of half of it",
-            sets: &[("lowat", "262144"), ("notsent_lowat_half", "0")],
+            sets: &[CUBIC, ("lowat", "262144"), ("notsent_lowat_half", "0")],
             linux: &[("writable_events_per_mb", 14.1)],
             ..Variant::PLAIN
         },

@@ -32,6 +32,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             name: "1mbit",
             about: "{rate_mbps} Mbit/s, a FIFO, one flow of CUBIC, {rtt_ms} ms",
             sets: &[("rate_mbps", "1"), ("rtt_ms", "1")],
+            full: true,
             ..Variant::PLAIN
         },
         Variant {

@@ -103,6 +103,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             sets: &[SLOW, ORPHANED],
             linux: measured!(3_258.0, 259.0),
             seed: &[("probe_rtt_ms_mean", 132.0)],
+            full: true,
             ..Variant::PLAIN
         },
         Variant {
@@ -110,6 +111,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             about: "the same with packets of one segment",
             sets: &[SLOW, ORPHANED, SEGMENTS],
             linux: measured!(1_270.0, 110.0),
+            full: true,
             ..Variant::PLAIN
         },
         Variant {

@@ -40,15 +40,32 @@ function axes(picture) {
   ];
 }
 
+/** Lines of the same values lie on each other: the ones above are thinner and broken. */
+const dashOf = (index) => [[], [8, 5], [2, 4], [12, 4, 2, 4], [5, 5], [2, 2]][index % 6];
+const widthOf = (index) => (index % 6 === 0 ? 2.5 : 1.75);
+
+/** A piece of a line as it is drawn, or a point, for the legend. */
+function sample(picture, index) {
+  const shape = (name, attributes) => {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    return element;
+  };
+  const svg = shape("svg", { class: "sample", width: 34, height: 10, "aria-hidden": "true" });
+  const points = picture.kind === "points";
+  svg.append(points
+    ? shape("circle", { cx: 17, cy: 5, r: 3, fill: colour(index) })
+    : shape("line", { x1: 0, x2: 34, y1: 5, y2: 5, stroke: colour(index), "stroke-width": widthOf(index), "stroke-dasharray": dashOf(index).join(" ") }));
+  return svg;
+}
+
 function look(picture, line, index) {
   const stroke = colour(index);
   const value = (u, v) => plain(v);
   if (picture.kind === "points") {
     return { label: line.name, stroke, value, paths: () => null, points: { show: true, size: 4, fill: stroke } };
   }
-  // Lines of the same values lie on each other: the ones above are thinner and broken.
-  const dash = [[], [8, 5], [2, 4], [12, 4, 2, 4], [5, 5], [2, 2]][index % 6];
-  return { label: line.name, stroke, value, dash, width: index % 6 === 0 ? 2.5 : 1.75, spanGaps: true, points: { show: picture.kind === "curve" && line.x.length < 40 } };
+  return { label: line.name, stroke, value, dash: dashOf(index), width: widthOf(index), spanGaps: true, points: { show: picture.kind === "curve" && line.x.length < 40 } };
 }
 
 /** Lines, points or a curve into a figure that is in the page already. */
@@ -67,6 +84,11 @@ function plot(figure, picture) {
     legend: { live: true },
     cursor: { drag: { x: true, y: false } },
   }, lines, figure);
+  // The first one is that of the axis.
+  [...figure.querySelectorAll(".u-legend .u-series")].slice(1).forEach((row, i) => {
+    const marker = row.querySelector(".u-marker");
+    if (marker) marker.replaceWith(sample(picture, i));
+  });
   new ResizeObserver(() => {
     if (chart.width !== width()) chart.setSize({ width: width(), height: 280 });
   }).observe(figure);
