@@ -26,12 +26,16 @@ const OPTIONS: [(&str, &str, &str); 40] = [
     ("code_command", "PYTHON", "Which Python 3 runs the snippets that cannot be read here; none: they fail"),
     ("init_scripts", "FILE,FILE", "Files of commands that run first, from each script's folder"),
     ("is_anyip", "", "A datagram of the peer that comes before any of ours is from its usual port"),
+    (
+        "mss",
+        "N",
+        "Packets of TCP with more than N bytes come in as segments of N bytes that the device has joined",
+    ),
     ("dry_run", "", "Read the scripts and look up the names in them, and run nothing"),
     // packetdrill's own ways: checked as in front of a script, otherwise without effect.
     ("send_omit_free", "", NOTHING),
     ("verbose", "", NOTHING),
     ("debug", "", NOTHING),
-    ("mss", "N", NOTHING),
     ("speed", "N", NOTHING),
     ("code_format", "python", NOTHING),
     ("code_sockopt", "NAME", NOTHING),

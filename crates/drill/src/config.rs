@@ -336,8 +336,8 @@ impl Config {
                 }
                 self.judge.forgiving |= words.any(|word| word == "packet");
             }
-            // What fits no field is longer than a packet.
-            "mss" => self.joined = u16::try_from(flag.number(1, i32::MAX)?).unwrap_or(u16::MAX),
+            // What is more is longer than a packet, and 65535 means something else to the kernel (GSO_BY_FRAGS).
+            "mss" => self.joined = flag.number(1, i32::MAX)?.min(65_534) as u16,
             "dry_run" => {
                 flag.bare()?;
                 self.dry_run = true;

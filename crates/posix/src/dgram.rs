@@ -1,6 +1,7 @@
 //! UDP sockets: connect, send and receive datagrams (`udp_sendmsg`, `udp_recvmsg`).
 use crate::abi::{
-    AF_INET, EPOLLOUT, IP_FREEBIND, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, SOL_IP,
+    AF_INET, EPOLLOUT, IP_FREEBIND, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC,
+    SO_BINDTODEVICE, SOL_IP, SOL_SOCKET,
 };
 use crate::block::Progress;
 use crate::call::{Call, Fd, Name, RecvKind, Reply};
@@ -69,9 +70,10 @@ impl Host {
         Ok(Reply::ok(0))
     }
 
-    /// connect() with AF_UNSPEC: a port that the system chose goes back (`__udp_disconnect`).
+    /// connect() with AF_UNSPEC: a port that the system chose goes back (`__udp_disconnect`), and so does the device.
     fn udp_disconnect(&mut self, fd: Fd) -> Result<Reply, Errno> {
-        let sock = self.files.sock(fd)?;
+        let sock = self.files.sock_mut(fd)?;
+        sock.knobs.plain.remove(&(SOL_SOCKET, SO_BINDTODEVICE));
         let (kind, chosen) = (sock.kind, sock.chosen);
         let Kind::Udp(id) = kind else { return Ok(Reply::ok(0)) };
         if chosen {

@@ -1,12 +1,13 @@
 //! Times of what was sent and received: SO_TIMESTAMPING, SO_TIMESTAMP, SO_TIMESTAMPNS (`__sock_tx_timestamp`, `__skb_tstamp_tx`,
 //! `tcp_recv_timestamp`).
 use crate::abi::{
-    SCM_TIMESTAMPING_OPT_STATS, SCM_TSTAMP_ACK, SCM_TSTAMP_SCHED, SCM_TSTAMP_SND, SO_EE_ORIGIN_TIMESTAMPING,
-    SO_TIMESTAMP, SO_TIMESTAMP_NEW, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TIMESTAMPNS, SO_TIMESTAMPNS_NEW,
-    SOF_TIMESTAMPING_OPT_CMSG, SOF_TIMESTAMPING_OPT_ID, SOF_TIMESTAMPING_OPT_RX_FILTER,
-    SOF_TIMESTAMPING_OPT_STATS, SOF_TIMESTAMPING_OPT_TSONLY, SOF_TIMESTAMPING_RX_SOFTWARE,
-    SOF_TIMESTAMPING_SOFTWARE, SOF_TIMESTAMPING_TX_ACK, SOF_TIMESTAMPING_TX_COMPLETION,
-    SOF_TIMESTAMPING_TX_HARDWARE, SOF_TIMESTAMPING_TX_SCHED, SOF_TIMESTAMPING_TX_SOFTWARE, SOL_SOCKET,
+    IPPROTO_TCP, SCM_TIMESTAMPING_OPT_STATS, SCM_TSTAMP_ACK, SCM_TSTAMP_SCHED, SCM_TSTAMP_SND,
+    SO_EE_ORIGIN_TIMESTAMPING, SO_TIMESTAMP, SO_TIMESTAMP_NEW, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW,
+    SO_TIMESTAMPNS, SO_TIMESTAMPNS_NEW, SOF_TIMESTAMPING_OPT_CMSG, SOF_TIMESTAMPING_OPT_ID,
+    SOF_TIMESTAMPING_OPT_RX_FILTER, SOF_TIMESTAMPING_OPT_STATS, SOF_TIMESTAMPING_OPT_TSONLY,
+    SOF_TIMESTAMPING_RX_SOFTWARE, SOF_TIMESTAMPING_SOFTWARE, SOF_TIMESTAMPING_TX_ACK,
+    SOF_TIMESTAMPING_TX_COMPLETION, SOF_TIMESTAMPING_TX_HARDWARE, SOF_TIMESTAMPING_TX_SCHED,
+    SOF_TIMESTAMPING_TX_SOFTWARE, SOL_SOCKET,
 };
 use crate::call::{Control, Fd};
 use crate::errqueue::{ENTRY_CHARGE, Entry, ExtendedErr};
@@ -112,9 +113,17 @@ impl Pieces {
     /// The device has taken a packet: with its owner it goes to `left`, and so do the segments before it.
     pub(crate) fn take(&mut self, owner: Option<SocketId>, packet: Bytes, left: &mut Vec<Left>) {
         let Some(owner) = owner else {
-            // What has no data belongs to nobody, either.
+            // What has no data belongs to nobody, either, nor does what is not of TCP.
+            let flow = flow_of(&packet);
             let has_data = headers_of(&packet).is_some_and(|headers| headers < packet.len());
-            if has_data && self.0.len() < PIECES_MAX {
+            if !has_data || flow.is_none_or(|(protocol, _)| i32::from(protocol) != IPPROTO_TCP) {
+                return;
+            }
+            // Of a packet whose last segment never came there is nothing to tell.
+            if self.0.last().is_some_and(|last| flow_of(last) != flow) {
+                self.0.clear();
+            }
+            if self.0.len() < PIECES_MAX {
                 self.0.push(packet);
             }
             return;
@@ -511,6 +520,30 @@ mod tests {
 
     const ISN: u32 = 0xffff_ff00;
     const WANTS: i32 = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_TX_ACK;
+
+    #[test]
+    fn segments_are_told_with_the_last_of_their_packet() {
+        let of = |protocol: u8, port: u8, place| {
+            let mut bytes = BytesMut::from(packet(place, 10));
+            (bytes[9], bytes[21]) = (protocol, port);
+            bytes.freeze()
+        };
+        let tcp = |port, place| of(IPPROTO_TCP as u8, port, place);
+        let mut pieces = Pieces::default();
+        let mut left = Vec::new();
+        // One that is not of TCP, one of a packet whose last segment never came, one without data: nobody's.
+        for nobodys in [of(1, 7, 1), tcp(8, 1), packet(1, 0), tcp(7, 1), tcp(7, 11)] {
+            pieces.take(None, nobodys, &mut left);
+        }
+        assert!(left.is_empty());
+        pieces.take(Some(SocketId::default()), tcp(7, 21), &mut left);
+        let told: Vec<_> = left.drain(..).map(|(_, packet)| packet).collect();
+        assert_eq!(told, [tcp(7, 1), tcp(7, 11), tcp(7, 21)]);
+        for _ in 0..2 * PIECES_MAX {
+            pieces.take(None, tcp(7, 1), &mut left);
+        }
+        assert_eq!(pieces.0.len(), PIECES_MAX);
+    }
 
     /// A packet of IPv4 with `len` bytes of payload from `place` on.
     fn packet(place: u64, len: usize) -> Bytes {

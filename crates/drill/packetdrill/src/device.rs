@@ -1,6 +1,8 @@
 //! The device that scripts' commands are about. packetdrill makes it itself where it runs against the kernel, and none where it has a shared object.
 use crate::failure::say;
 use crate::flags::Flags;
+use lowwater_core::ip::Cidr;
+use lowwater_os::netlink::{self, Held};
 use lowwater_os::{Link, SetupError, Tun, TunOptions};
 use std::sync::{Mutex, PoisonError};
 
@@ -19,10 +21,24 @@ pub(crate) fn make(flags: &Flags) {
     if !flags.commands() || Link::by_name(NAME).is_ok() {
         return;
     }
+    let there = netlink::addresses().unwrap_or_default();
+    if let Some(Held { device, ip, prefix }) = there.iter().find(|held| is_in_the_way(held, flags)) {
+        return say(&format!(
+            "no device {NAME} for the script's commands: {device} has {ip}/{prefix}; run it in a network namespace"
+        ));
+    }
     match open(flags) {
         Ok(tun) => *made = Some(tun),
         Err(why) => say(&format!("no device {NAME} for the script's commands: {why}")),
     }
+}
+
+/// What the namespace has already and would be reached by the script's device from then on.
+fn is_in_the_way(held: &Held, flags: &Flags) -> bool {
+    let theirs = Cidr::new(held.ip, held.prefix);
+    let own = flags.addresses().into_iter().chain(flags.behind()).filter_map(|(ip, len)| Cidr::new(ip, len));
+    let meets = |own: Cidr| own.contains(held.ip) || theirs.is_some_and(|theirs| theirs.contains(own.addr()));
+    own.into_iter().any(meets)
 }
 
 /// With the address and the route that packetdrill gives its own.
@@ -34,7 +50,7 @@ fn open(flags: &Flags) -> Result<Tun, SetupError> {
         link.add_address(ip, prefix)?;
     }
     for (to, prefix) in flags.behind() {
-        link.add_route(to, prefix, None)?;
+        link.add_new_route(to, prefix, None)?;
     }
     Ok(tun)
 }

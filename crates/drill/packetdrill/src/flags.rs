@@ -79,7 +79,7 @@ impl Flags {
                 "gateway_ip" => flags.gateway = Some(address(key, value)?),
                 "prefix_len" => flags.prefix = Some(number(key, value, "a number from 0 to 128")?),
                 "mtu" => flags.mtu = Some(number(key, value, "a number from 68 to 65535")?),
-                "mss" => flags.mss = Some(number(key, value, "a number from 1")?),
+                "mss" => flags.mss = Some(number(key, value, "a number; 0 joins none")?),
                 _ => return Err(format!("no flag '{key}'; there are {KEYS}")),
             }
         }
@@ -201,7 +201,7 @@ impl Flags {
 
     /// Bytes of the segments that the device has joined where a packet has more; 0 where it joins none. What fits no field is longer than a packet.
     pub(crate) fn joined(&self) -> u16 {
-        self.mss.map_or(0, |mss| u16::try_from(mss).unwrap_or(u16::MAX))
+        self.mss.map_or(0, |mss| mss.min(65_534) as u16)
     }
 
     /// Everything that has a family has the one of `ip_version`, and what is a length fits it.
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(of("ip_version=ipv6,mtu=1520", &both, "").unwrap().mtu(), 1_520, "who tells one is heard");
         assert_eq!(of("", &both, "--mtu=1400").unwrap().mtu(), 1_400);
         let joined = |script: &str| of("mss=900", &["p", "x.pkt"], script).unwrap().joined();
-        assert_eq!((joined(""), joined("--mss=1000"), joined("--mss=100000")), (900, 1_000, u16::MAX));
+        assert_eq!((joined(""), joined("--mss=1000"), joined("--mss=100000")), (900, 1_000, 65_534));
         assert_eq!(Flags::default().joined(), 0);
         let dialect = ["p", "--no_cleanup", "x.pkt"];
         let flags = of("", &dialect, "--ip_version=ipv4_mapped_ipv6\n--mtu=1300\n0 x").unwrap();

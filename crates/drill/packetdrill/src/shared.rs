@@ -102,7 +102,8 @@ impl Shared {
     pub(crate) fn call(&self, call: Call) -> Reply {
         let drives = DRIVES.get();
         if !drives {
-            self.back.store(0, Ordering::SeqCst);
+            // Its own result, not that of another thread.
+            let _ = self.back.compare_exchange(this_thread(), 0, Ordering::SeqCst, Ordering::SeqCst);
         }
         match self.with(|machine| machine.call(call, !drives)) {
             Some(Outcome::Done(reply)) => reply,
@@ -122,6 +123,8 @@ impl Shared {
         self.with(|machine| machine.sleep(us));
         if DRIVES.get() {
             self.let_back();
+            // What it has waited for is no command of the script.
+            self.driver.leaves();
         }
     }
 
@@ -139,10 +142,11 @@ impl Shared {
     }
 
     fn comes_back(&self) -> bool {
-        let woken = || self.lock().as_ref().is_some_and(Machine::has_finished);
+        // A thread passes from the one to the other under the lock: looked at in this order it is seen in one of them.
+        let woken =
+            self.asleep.load(Ordering::SeqCst) > 0 && self.lock().as_ref().is_some_and(Machine::has_finished);
         let back = self.back.load(Ordering::SeqCst);
-        self.asleep.load(Ordering::SeqCst) > 0 && woken()
-            || back != 0 && waits_for_another(back) == Some(false)
+        woken || back != 0 && waits_for_another(back) == Some(false)
     }
 
     /// A packet comes in.

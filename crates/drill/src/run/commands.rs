@@ -1,5 +1,6 @@
 //! Shell commands in scripts: settings are carried out on the stack's, files of settings are read, what has no effect here is passed over,
 //! everything else is refused.
+use super::stack::DEVICE;
 use super::{Runner, at};
 use crate::failure::Failure;
 use crate::shell::{Shell, commands_of};
@@ -283,8 +284,8 @@ impl Runner<'_> {
             words.drain(at..words.len().min(at + 2));
         }
         let dev = words.iter().position(|word| *word == "dev").and_then(|at| words.get(at + 1));
-        if let Some(dev) = dev.filter(|dev| **dev != "tun0") {
-            return Err(format!("there is no device '{dev}' here, a script has tun0"));
+        if let Some(dev) = dev.filter(|dev| **dev != DEVICE) {
+            return Err(format!("there is no device '{dev}' here, a script has {DEVICE}"));
         }
         match *words {
             ["qdisc", "change", ..] => {
@@ -349,7 +350,9 @@ impl Runner<'_> {
     fn way(&self, word: &str, value: &str) -> Result<(), String> {
         let ours = |ip: IpAddr| ip.is_ipv4() == self.config.ends.local.is_ipv4();
         match word {
-            "dev" if value != "tun0" => Err(format!("there is no device '{value}' here, a script has tun0")),
+            "dev" if value != DEVICE => {
+                Err(format!("there is no device '{value}' here, a script has {DEVICE}"))
+            }
             "via" | "src" if !value.parse().is_ok_and(ours) => {
                 Err(format!("{word}: '{value}' is no address of the script's kind"))
             }

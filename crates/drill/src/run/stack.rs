@@ -12,7 +12,7 @@ use lowwater_core::device::DeviceCaps;
 use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
 
 /// What the device of a script is called.
-const DEVICE: &str = "tun0";
+pub(super) const DEVICE: &str = "tun0";
 /// The setting that names what stands before new devices.
 const DEFAULT_QDISC: &str = "net.core.default_qdisc";
 

@@ -196,9 +196,21 @@ impl Link {
     /// # Errors
     /// As [`Link::up`].
     pub fn add_route(&self, to: IpAddr, prefix: u8, via: Option<IpAddr>) -> Result<(), SetupError> {
+        self.route(to, prefix, via, NLM_F_REPLACE)
+    }
+
+    /// As [`Link::add_route`], but an equal route stays, and is an error.
+    ///
+    /// # Errors
+    /// As [`Link::up`].
+    pub fn add_new_route(&self, to: IpAddr, prefix: u8, via: Option<IpAddr>) -> Result<(), SetupError> {
+        self.route(to, prefix, via, NLM_F_EXCL)
+    }
+
+    fn route(&self, to: IpAddr, prefix: u8, via: Option<IpAddr>, equal: u16) -> Result<(), SetupError> {
         let doing = format!("routing {to}/{prefix} through {}", self.name);
         let scope = if via.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
-        self.request(doing, libc::RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, |m| {
+        self.request(doing, libc::RTM_NEWROUTE, NLM_F_CREATE | equal, |m| {
             m.u8(family(to)).u8(prefix).u8(0).u8(0).u8(libc::RT_TABLE_MAIN).u8(libc::RTPROT_STATIC);
             m.u8(scope).u8(libc::RTN_UNICAST).u32(0);
             if prefix > 0 {

@@ -366,7 +366,7 @@ fn meminfo(m: Memory, errors: u32) -> Told {
 #[cfg(test)]
 mod tests {
     use crate::abi::{SO_BINDTODEVICE, SO_RCVBUF, SO_SNDBUF, SOL_SOCKET};
-    use crate::{Call, Errno, Host, Optval, Reply, Settings, Started};
+    use crate::{Call, Errno, Host, Name, Optval, Reply, Settings, Started};
 
     fn done(host: &mut Host, call: Call) -> Reply {
         match host.call(call) {
@@ -417,5 +417,11 @@ mod tests {
             assert_eq!(bind(&mut host, b""), None);
             assert_eq!(told(&mut host, 16).value, "");
         }
+        let fd = done(&mut host, Call::Socket { domain: 2, ty: 2, protocol: 0 }).ret as i32;
+        let value = Optval::Bytes(b"tun0"[..].into());
+        assert_eq!(done(&mut host, Call::Setsockopt { fd, level: SOL_SOCKET, name, value }).errno, None);
+        assert_eq!(done(&mut host, Call::Connect { fd, addr: Name::Unspec }).errno, None);
+        let told = done(&mut host, Call::Getsockopt { fd, level: SOL_SOCKET, name, len: 16 });
+        assert_eq!(told.value, "", "a datagram socket that is nobody's is of no device, either");
     }
 }

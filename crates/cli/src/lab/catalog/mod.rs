@@ -13,6 +13,7 @@ use super::near::near;
 use super::picture::Picture;
 use super::runs::{Given, Plan};
 use crate::args::LabOptions;
+use lowwater_core::base::RouteMetrics;
 use lowwater_sim::scenario::{Scenario, SettingValue, changed_sysctls};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -247,20 +248,6 @@ impl Experiment {
     }
 }
 
-/// What `ip route` may ask of connections and no sysctl and no parameter has.
-const ROUTES: [&str; 10] = [
-    "initcwnd",
-    "initrwnd",
-    "advmss",
-    "window",
-    "rto_min",
-    "quickack",
-    "congctl",
-    "features",
-    "fastopen_no_cookie",
-    "hoplimit",
-];
-
 /// A sentence about a setting that none of the experiments knows.
 pub(crate) fn unknown(experiments: &[&Experiment], key: &str) -> String {
     let own: BTreeSet<_> = experiments
@@ -278,7 +265,7 @@ pub(crate) fn unknown(experiments: &[&Experiment], key: &str) -> String {
             if others.len() == 1 { "has" } else { "have" }
         );
     }
-    if ROUTES.contains(&key) {
+    if RouteMetrics::WORDS.contains(&key) {
         return format!(
             "{key} is asked of a route, and the lab's hosts have no routes of their own: in scripts `ip route replace default dev tun0 {key} ...` sets it, \
              in programs Builder::route_metrics (docs/ip.md)"
