@@ -33,7 +33,7 @@ pub(crate) fn make(flags: &Flags) {
     }
 }
 
-/// What the namespace has already and would be reached by the script's device from then on.
+/// An address of the namespace, or its subnet, overlaps with what the script's device would lead to.
 fn is_in_the_way(held: &Held, flags: &Flags) -> bool {
     let theirs = Cidr::new(held.ip, held.prefix);
     let own = flags.addresses().into_iter().chain(flags.behind()).filter_map(|(ip, len)| Cidr::new(ip, len));

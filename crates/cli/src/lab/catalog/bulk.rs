@@ -1,14 +1,11 @@
 //! bulk: transfers by several controllers over a path with and without loss.
-use super::{Column, Experiment, Grid, Variant};
+use super::{CUBIC, Column, Experiment, Grid, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_core::base::Duration;
 use lowwater_sim::scenario::BulkParams;
 
 /// Time between samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
-
-/// What the names say, and what `--set` may replace.
-const CUBIC: (&str, &str) = ("tcp_congestion_control", "cubic");
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bulk",

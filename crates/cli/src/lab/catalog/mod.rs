@@ -26,6 +26,9 @@ pub(crate) type Assigned = (&'static str, &'static str);
 /// Several of them.
 pub(crate) type Settings = &'static [(&'static str, &'static str)];
 
+/// Linux's default is named where a variant's name says it, so that `--set` in its place is told.
+const CUBIC: Assigned = ("tcp_congestion_control", "cubic");
+
 /// One way to run an experiment.
 pub(crate) struct Variant {
     /// Its name on the command line.

@@ -1,5 +1,5 @@
 //! notsent-lowat (E1): figures of Linux 6.1 and of the commit. By a still clock: the mean of two runs (`--uml`).
-use super::{Bound, Column, Experiment, Pair, Shown, Variant};
+use super::{Bound, CUBIC, Column, Experiment, Pair, Shown, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::NotsentLowat;
 
@@ -43,8 +43,6 @@ macro_rules! hundred {
 /// `tcp_mem` as Linux sets it by itself in a guest of 512 MiB.
 const SHORT: (&str, &str) = ("tcp_mem", "5700 7601 11400");
 
-/// What the names say, and what `--set` may replace.
-const CUBIC: (&str, &str) = ("tcp_congestion_control", "cubic");
 /// The axis of the curve.
 const LIMIT: &str = "limit in bytes, logarithmic";
 /// Ten flows, with and without a limit.
