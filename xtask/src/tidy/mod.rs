@@ -1,5 +1,6 @@
 //! House rules that neither the compiler nor clippy knows; each rule is one file.
 mod allow;
+mod programs;
 mod ranks;
 mod roots;
 mod size;
@@ -30,6 +31,7 @@ pub(crate) fn run() -> Outcome {
     let mut breaches = Vec::new();
     roots::check(&tree, &mut breaches);
     ranks::check(&tree, &mut breaches);
+    programs::check(&tree, &mut breaches);
     unsafety::check(&tree, &mut breaches);
     size::check(&tree, &mut breaches);
     words::check(&tree, &mut breaches);

@@ -1,6 +1,6 @@
 //! Each rule sees the breach that it is for, and lets the honest neighbour pass.
 use super::source::File;
-use super::{Breach, ranks, size, tables, words};
+use super::{Breach, programs, ranks, size, tables, words};
 
 fn core_file(path: &str, text: &str) -> File {
     File::rust(&format!("crates/core/src/{path}"), text).expect("the sample parses")
@@ -89,6 +89,21 @@ fn foreign_words_are_found_inside_of_identifiers() {
     let text = "// as `skb` in Linux\nfn f() {} // a skb\n";
     words::check_file(&core_file("tcp/conn.rs", text), &mut out);
     assert_eq!(out.iter().map(|b| b.line).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn a_test_stands_only_where_it_is_built() {
+    let manifest = "[package]\nname = \"a\"\n\n[[bin]]\nname = \"b\"\ntest = false\n\n[[bin]]\nname = \"c\"\n\n[[bin]]\nname = \"d\"\npath = \"d.rs\"\ntest = false\n";
+    assert_eq!(programs::without_tests("x/Cargo.toml", manifest), ["x/src/bin/b.rs", "x/d.rs"]);
+    let mut out = Vec::new();
+    let file = |text| File::rust("x/d.rs", text).expect("the sample parses");
+    programs::check_file(&file("fn main() {}\n"), &mut out);
+    assert_eq!(out, []);
+    programs::check_file(
+        &file("fn main() {}\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn f() {}\n}\n"),
+        &mut out,
+    );
+    assert_eq!(out.iter().map(|b| b.line).collect::<Vec<_>>(), [2, 4]);
 }
 
 #[test]
