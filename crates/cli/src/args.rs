@@ -3,6 +3,7 @@ mod sctp;
 
 pub(crate) use sctp::{Messages, SctpSend, Ss};
 
+use crate::lab::SEEDS_MAX;
 use crate::rates;
 use crate::script_options::ScriptOptions;
 use clap::builder::StyledStr;
@@ -37,6 +38,7 @@ Examples:
   lowwater lab list                           their names, variants and parameters
   lowwater lab run bulk --variant reno        one variant of one experiment
   lowwater lab run bulk --set loss_percent=0.5 --set rtt_ms=40 --set bytes=20000000
+  lowwater lab run bulk --variant cubic/1% --seeds 9     medians of nine, least and most below
   lowwater lab run tso-autosize --uml         beside Linux 6.1, measured in the same run
   lowwater lab --json | jq -c '[.variant, .figures.goodput_mbps]'
 
@@ -198,6 +200,9 @@ pub(crate) struct LabOptions {
     /// All chance comes from this number
     #[arg(long, value_name = "N", default_value_t = 1, global = true, value_parser = seed, allow_negative_numbers = true)]
     pub(crate) seed: u64,
+    /// Each run with so many seeds, from --seed on: tables have the medians, and below them the least and the most
+    #[arg(long, value_name = "N", default_value_t = 1, global = true, value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX))]
+    pub(crate) seeds: u64,
     /// One JSON object per run on stdout, and nothing else
     #[arg(long, global = true)]
     pub(crate) json: bool,

@@ -2,7 +2,7 @@
 use lowwater_sim::scenario::{Scenario, SettingValue};
 
 /// What was asked of one experiment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Asked {
     /// `--set`, as far as the experiment knows the names.
     pub(crate) set: Vec<(String, String)>,
@@ -14,6 +14,15 @@ pub(crate) struct Asked {
     pub(crate) full: Vec<&'static str>,
     /// `--seed`.
     pub(crate) seed: u64,
+    /// `--seeds`.
+    pub(crate) seeds: u64,
+}
+
+impl Default for Asked {
+    /// Nothing but the catalog's, once.
+    fn default() -> Self {
+        Self { set: Vec::new(), variants: Vec::new(), shorter: &[], full: Vec::new(), seed: 1, seeds: 1 }
+    }
 }
 
 impl Asked {
@@ -26,6 +35,9 @@ impl Asked {
         );
         if self.seed != 1 {
             words.push(format!("--seed {}", self.seed));
+        }
+        if self.seeds != 1 {
+            words.push(format!("--seeds {}", self.seeds));
         }
         words.join(" ")
     }
@@ -40,7 +52,16 @@ impl Asked {
         if !self.full.is_empty() {
             shorter.push_str(&format!(" (in full: {})", self.full.join(", ")));
         }
-        let parts = [("changed by --set: ", set), ("shortened: ", shorter)];
+        let (first, last) = (self.seed, self.seed.wrapping_add(self.seeds - 1));
+        let repeated = if self.seeds == 1 {
+            String::new()
+        } else {
+            format!(
+                "{} seeds, {first} to {last}; below each the least and the most; samples over time are of the first",
+                self.seeds
+            )
+        };
+        let parts = [("changed by --set: ", set), ("shortened: ", shorter), ("medians of ", repeated)];
         let parts: Vec<_> =
             parts.iter().filter(|(_, l)| !l.is_empty()).map(|(w, l)| format!("{w}{l}")).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
@@ -114,6 +135,10 @@ mod tests {
         );
         assert_eq!(asked.changed().as_deref(), Some("changed by --set: flows=8, qdisc=fq maxrate 48mbit"));
         assert_eq!(Asked::default().changed(), None);
+        let often = Asked { seed: 4, seeds: 3, ..Asked::default() };
+        assert_eq!(often.command("bulk"), "lowwater lab run bulk --seed 4 --seeds 3");
+        let said = "medians of 3 seeds, 4 to 6; below each the least and the most; samples over time are of the first";
+        assert_eq!(often.changed().as_deref(), Some(said));
         let short = Asked { shorter: &[("warmup_s", "3")], ..Asked::default() };
         assert_eq!(short.changed().as_deref(), Some("shortened: warmup_s=3"));
         let short = Asked { full: vec!["off-1gbit"], ..short };

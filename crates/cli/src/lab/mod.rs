@@ -9,6 +9,7 @@ mod picture;
 mod render;
 mod report;
 mod runs;
+mod seeds;
 mod table;
 mod words;
 
@@ -21,6 +22,7 @@ pub(crate) use guest::guest;
 use lowwater_core::base::near::nearest;
 use render::Render;
 use runs::Plan;
+pub(crate) use seeds::SEEDS_MAX;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -66,6 +68,7 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
             measured => measured?,
         }
     }
+    let plans = seeds::each(plans);
     let mut render = Render::start(&lab.options, plans.len())?;
     runs::run_all(&plans, &stop, |event| render.on_event(event))?;
     let done = render.finish(stop.load(Ordering::Relaxed), plans.len())?;

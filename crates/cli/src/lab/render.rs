@@ -2,6 +2,7 @@
 use super::bounds::{OutOfBounds, out_of_bounds};
 use super::catalog::{EXPERIMENTS, number, report, setting_value};
 use super::runs::{Done, Event};
+use super::seeds::together;
 use super::{LabOptions, report as page, table};
 use crate::failure::Failure;
 use crate::out;
@@ -68,7 +69,11 @@ impl Render {
                     print(&line)?;
                 }
                 self.write_files(&done, &line)?;
-                self.done.push(*done);
+                let mut done = *done;
+                if done.plan.seed != done.plan.asked.seed {
+                    done.forget_samples();
+                }
+                self.done.push(done);
                 Ok(())
             }
         }
@@ -77,7 +82,8 @@ impl Render {
     fn write_files(&mut self, done: &Done, line: &str) -> Result<(), Failure> {
         let Some((dir, runs)) = &mut self.out else { return Ok(()) };
         let name = done.plan.name.replace('/', "-").replace('%', "pct");
-        let name = format!("{}-{name}", done.plan.experiment.name);
+        let seed = if done.plan.asked.seeds > 1 { format!("-seed{}", done.plan.seed) } else { String::new() };
+        let name = format!("{}-{name}{seed}", done.plan.experiment.name);
         writeln!(runs, "{line}")
             .and_then(|()| std::fs::write(dir.join(format!("{name}.csv")), series(done)))
             .and_then(|()| match packets(done) {
@@ -90,11 +96,12 @@ impl Render {
     /// After the last run: the table, and all runs that ended.
     pub(crate) fn finish(self, stopped: bool, planned: usize) -> Result<Vec<Done>, Failure> {
         self.bar.finish_and_clear();
+        let shown = together(&self.done);
         if !self.json {
-            print(&table::all(&self.done, table::width()))?;
+            print(&table::all(&shown, table::width()))?;
         }
         if let Some((path, mut file)) = self.report {
-            file.write_all(page::page(&self.done, stopped.then_some(planned)).as_bytes())
+            file.write_all(page::page(&shown, stopped.then_some((self.done.len(), planned))).as_bytes())
                 .map_err(|e| writing(&path, &e))?;
             eprintln!("lowwater: tables and pictures for a browser: {}", path.display());
         }

@@ -13,15 +13,15 @@ const PARTS: [(&str, &str); 5] = [
     ("/* page.js */", include_str!("report/page.js")),
 ];
 
-/// The page; `partial` says of how many runs these are all that there are, where somebody stopped them. The same runs make the same bytes.
-pub(super) fn page(done: &[Done], partial: Option<usize>) -> String {
+/// The page; `partial` says how many of how many runs there are, where somebody stopped them. The same runs make the same bytes.
+pub(super) fn page(done: &[Done], partial: Option<(usize, usize)>) -> String {
     let page = PARTS.iter().fold(PAGE.to_owned(), |page, (place, part)| page.replacen(place, part, 1));
     // Nothing in it may end the element that it stands in.
     let data = data(done, partial).to_string().replace("</", "<\\/");
     page.replacen("/* data */", &data, 1)
 }
 
-fn data(done: &[Done], partial: Option<usize>) -> Value {
+fn data(done: &[Done], partial: Option<(usize, usize)>) -> Value {
     let experiments = EXPERIMENTS.iter().filter_map(|experiment| {
         let own: Vec<_> = done.iter().filter(|d| d.plan.experiment.name == experiment.name).collect();
         (!own.is_empty()).then(|| section(experiment, &own))
@@ -29,7 +29,7 @@ fn data(done: &[Done], partial: Option<usize>) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "seed": done.first().map(|d| d.plan.seed),
-        "partial": partial.map(|planned| format!("Stopped: this is partial, {} of {planned} runs.", done.len())),
+        "partial": partial.map(|(ended, planned)| format!("Stopped: this is partial, {ended} of {planned} runs.")),
         "experiments": experiments.collect::<Vec<_>>(),
     })
 }
@@ -61,8 +61,7 @@ fn section(experiment: &Experiment, done: &[&Done]) -> Value {
 fn row(experiment: &Experiment, d: &Done) -> Value {
     let cell = |column| {
         let told = table::told(d, column);
-        let others: Vec<_> = told.others.iter().map(|(who, value)| format!("{who} {value}")).collect();
-        json!({"value": told.ours, "others": others})
+        json!({"value": told.ours, "others": told.below()})
     };
     json!({
         "name": d.plan.label(),

@@ -1,6 +1,7 @@
 //! Runs on all cores, reported in the order of the plan as soon as that is possible.
 use super::asked::{Asked, filled};
 use super::catalog::{Experiment, Measured, Variant};
+use super::seeds::Spread;
 use crate::failure::Failure;
 use lowwater_sim::check::Broken;
 use lowwater_sim::scenario::{Figures, Scenario};
@@ -105,6 +106,11 @@ impl Plan {
         }
     }
 
+    /// The other is this run, but for the seed.
+    pub(crate) fn is_of_the_same_as(&self, other: &Self) -> bool {
+        (self.experiment.name, &self.name) == (other.experiment.name, &other.name)
+    }
+
     /// `wanted` names this run or its variant.
     pub(crate) fn answers_to(&self, wanted: &str) -> bool {
         self.variant.name == wanted || self.name == wanted
@@ -126,8 +132,20 @@ pub(crate) struct Done {
     pub(crate) figures: Option<Figures>,
     /// The promise that was broken.
     pub(crate) broken: Option<Broken>,
+    /// How far each figure went, where these are several runs.
+    pub(crate) spread: Vec<Spread>,
     /// Seconds on the wall.
     pub(crate) wall_s: f64,
+}
+
+impl Done {
+    /// Drops what is drawn over time: of several seeds it is that of the first.
+    pub(crate) fn forget_samples(&mut self) {
+        if let Some(figures) = &mut self.figures {
+            figures.series = Vec::new();
+            figures.departures = Vec::new();
+        }
+    }
 }
 
 /// What the printing side hears.
@@ -220,5 +238,6 @@ fn run_one(
         Ok(figures) => (Some(figures), None),
         Err(broken) => (None, Some(broken)),
     };
-    Some(Done { plan: plan.clone(), figures, broken, wall_s: began.elapsed().as_secs_f64() })
+    let wall_s = began.elapsed().as_secs_f64();
+    Some(Done { plan: plan.clone(), figures, broken, spread: Vec::new(), wall_s })
 }

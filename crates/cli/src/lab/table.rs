@@ -74,8 +74,8 @@ fn runs(experiment: &Experiment, done: &[&Done], width: Option<usize>) -> Vec<St
             Some(figures) => row.extend(experiment.columns.iter().map(|column| {
                 let cut = if figures.complete || column.figure != "elapsed_s" { "" } else { " (cut)" };
                 let told = told(d, column);
-                let others = told.others.iter().map(|(who, value)| format!("\n{who} {value}"));
-                format!("{}{cut}{}", told.ours, others.collect::<String>())
+                let below = told.below().into_iter().map(|line| format!("\n{line}"));
+                format!("{}{cut}{}", told.ours, below.collect::<String>())
             })),
             None => row.push("broke a promise".to_owned()),
         }
@@ -90,8 +90,18 @@ fn runs(experiment: &Experiment, done: &[&Done], width: Option<usize>) -> Vec<St
 pub(super) struct Told {
     /// Here; empty where it was not.
     pub(super) ours: String,
+    /// The least and the most of several runs, where they differ.
+    spread: Option<String>,
     /// By whom, and what.
-    pub(super) others: Vec<(&'static str, String)>,
+    others: Vec<(&'static str, String)>,
+}
+
+impl Told {
+    /// What stands below the figure.
+    pub(super) fn below(&self) -> Vec<String> {
+        let others = self.others.iter().map(|(who, value)| format!("{who} {value}"));
+        self.spread.iter().cloned().chain(others).collect()
+    }
 }
 
 /// A figure of a run beside those of the same variant.
@@ -106,7 +116,10 @@ pub(super) fn told(d: &Done, column: &Column) -> Told {
         d.plan.then().into_iter().filter_map(|(who, figures)| Some((who, text(of(figures, column.figure)?))));
     let now = d.plan.linux_now.iter().find(|(name, _)| name == column.figure);
     let others = then.chain(now.map(|(_, value)| ("Linux now", text(*value)))).collect();
-    Told { ours: ours.unwrap_or_default(), others }
+    let spread = d.spread.iter().find(|s| s.figure == column.figure).map(|s| (text(s.least), text(s.most)));
+    let spread =
+        spread.filter(|(least, most)| least != most).map(|(least, most)| format!("{least} to {most}"));
+    Told { ours: ours.unwrap_or_default(), spread, others }
 }
 
 /// Packets of data by round trip, where they were counted.
@@ -196,7 +209,16 @@ mod tests {
 
     /// The command line of a run with these words of `--set`.
     const fn options(set: Vec<(String, String)>) -> LabOptions {
-        LabOptions { set, seed: 1, variant: Vec::new(), json: false, uml: false, out: None, report: None }
+        LabOptions {
+            set,
+            seed: 1,
+            seeds: 1,
+            variant: Vec::new(),
+            json: false,
+            uml: false,
+            out: None,
+            report: None,
+        }
     }
 
     /// A table of tso-autosize with these words of `--set`, and what that made of its runs.
@@ -210,7 +232,7 @@ mod tests {
             plan.linux_now = vec![("ip_out_requests".to_owned(), 180.0)];
             let mut figures = Figures::default();
             figures.put("ip_out_requests", 176.0);
-            Done { plan, figures: Some(figures), broken: None, wall_s: 0.0 }
+            Done { plan, figures: Some(figures), broken: None, spread: Vec::new(), wall_s: 0.0 }
         };
         (all(&plans.into_iter().map(ran).collect::<Vec<_>>(), None), given)
     }
@@ -241,7 +263,7 @@ mod tests {
             let ran = |plan: crate::lab::runs::Plan| {
                 let mut figures = Figures::default();
                 figures.put("queued_bytes_per_flow", 1_024_000.0);
-                Done { plan, figures: Some(figures), broken: None, wall_s: 0.0 }
+                Done { plan, figures: Some(figures), broken: None, spread: Vec::new(), wall_s: 0.0 }
             };
             all(&plans.into_iter().map(ran).collect::<Vec<_>>(), None)
         };

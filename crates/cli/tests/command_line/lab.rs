@@ -99,6 +99,32 @@ fn variants_and_settings_act() {
 }
 
 #[test]
+fn several_seeds_are_a_row_of_medians_and_an_object_each() {
+    let words = ["lab", "run", "bulk", "--variant", "reno/1%", "--set", "bytes=3000000", "--seed", "4"];
+    let asked = |more: &[&str]| say(&[&words[..], &["--seeds", "3"], more].concat()).ok();
+    let all = runs(&asked(&["--json"]));
+    assert_eq!(all.iter().map(|run| &run["seed"]).collect::<Vec<_>>(), [4, 5, 6]);
+    // Each is the run that its seed alone is.
+    let alone = runs(&say(&[&words[..8], &["5", "--json"]].concat()).ok());
+    assert_eq!(all[1]["figures"], alone[0]["figures"]);
+    let mut retrans: Vec<_> =
+        all.iter().map(|run| run["figures"]["retrans_segs"].as_f64().expect("a number")).collect();
+    retrans.sort_by(f64::total_cmp);
+    let [least, middle, most] = retrans[..] else { panic!("{retrans:?}") };
+    assert!(least < most, "chance acts: {retrans:?}");
+    let dir = Dir::new();
+    let table = asked(&["--out", &dir.path().display().to_string()]).stdout;
+    assert!(table.contains("medians of 3 seeds, 4 to 6"), "{table}");
+    let row = table.lines().find(|line| line.contains("reno/1%")).expect("a row");
+    assert!(row.split_whitespace().any(|cell| cell == middle.to_string()), "{middle}: {table}");
+    assert!(table.contains(&format!(" {least} to {most} ")), "{table}");
+    for seed in ["4", "5", "6"] {
+        let samples = std::fs::read_to_string(dir.path().join(format!("bulk-reno-1pct-seed{seed}.csv")));
+        assert!(samples.expect("it was written").lines().count() > 10, "each has its samples");
+    }
+}
+
+#[test]
 fn a_probe_that_never_comes_back_has_no_time() {
     // A packet takes 0.6 s, and it is looked for 0.1 s.
     let run = |more: &[&str]| {

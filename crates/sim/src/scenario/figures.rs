@@ -73,6 +73,13 @@ impl Figures {
         self.values.push((name, value));
     }
 
+    /// The same, with another value of each figure; [`Figures::NONE`] for one that could not be measured.
+    #[must_use]
+    pub fn with_values(mut self, value: impl Fn(&str) -> f64) -> Self {
+        self.values.iter_mut().for_each(|(name, old)| *old = value(name));
+        self
+    }
+
     /// A figure by name, where it was measured.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {

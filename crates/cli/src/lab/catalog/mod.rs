@@ -208,6 +208,7 @@ impl Experiment {
             shorter,
             full: Vec::new(),
             seed: options.seed,
+            seeds: options.seeds,
         }
     }
 
@@ -358,6 +359,7 @@ mod tests {
                 variant: Vec::new(),
                 set,
                 seed: 1,
+                seeds: 1,
                 json: false,
                 uml: false,
                 out: None,
