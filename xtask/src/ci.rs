@@ -1,7 +1,9 @@
 //! Everything that CI runs, stage by stage, with the time of each and a truthful last line.
 use crate::bound::within;
-use crate::command::{Outcome, cargo, run, run_watched};
+use crate::command::{Outcome, cargo, heard, program, run, run_watched};
 use crate::{rules, tidy, tools};
+use std::panic::resume_unwind;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Seeds of the simulator in CI; more by `cargo xtask sim --minutes N`.
@@ -11,6 +13,10 @@ const FUZZ_SECONDS: &str = "60";
 
 /// All scripts, in all of packetdrill's modes, take less than this together; a twentieth of it is usual.
 const SCRIPTS_MAX: Duration = Duration::from_secs(10);
+
+/// The tests that count instructions, of which no neighbour changes the number: they have what the others leave of the processors, which
+/// sleep for a third of their time.
+const COUNTS: &str = "instructions";
 
 /// Linux in user mode, and what forbids to skip what needs it.
 const LINUX: &str = "linux.uml";
@@ -91,9 +97,29 @@ fn docs() -> Outcome {
     run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// All of them, so that one run names everything that fails.
+/// All of them, so that one run names everything that fails; those that count instructions beside the others.
 fn test(tests: &mut Tests) -> Outcome {
-    run_watched(&mut cargo(&["test", "--workspace", "--no-fail-fast"]), &mut |line| tests.watch(line))
+    run(&mut cargo(&["test", "--workspace", "--no-run"]))?;
+    // By the same packages, so that nothing is built again.
+    let (list, known) =
+        heard(&mut cargo(&["test", "--quiet", "--workspace", "--test", COUNTS, "--", "--list"]));
+    known?;
+    let mut rest = cargo(&["test", "--workspace", "--no-fail-fast", "--", "--exact"]);
+    rest.args(listed(&list).flat_map(|name| ["--skip", name]));
+    let counting = ["-n", "19", "cargo", "test", "--workspace", "--no-fail-fast", "--test", COUNTS];
+    thread::scope(|s| {
+        let counts = s.spawn(|| heard(&mut program("nice", &counting)));
+        let outcome = run_watched(&mut rest, &mut |line| tests.watch(line));
+        let (said, counted) = counts.join().unwrap_or_else(|panic| resume_unwind(panic));
+        println!("{said}");
+        said.lines().for_each(|line| tests.watch(line));
+        outcome.and(counted)
+    })
+}
+
+/// The tests that a program lists as `NAME: test`.
+fn listed(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| line.strip_suffix(": test"))
 }
 
 /// The README's first command; then the experiments that also run on Linux in user mode, with both columns in the table.
@@ -204,6 +230,12 @@ mod tests {
     #[test]
     fn all_stages_together_are_bounded() {
         assert!(STAGES.iter().map(|stage| stage.minutes).sum::<u64>() <= 90);
+    }
+
+    #[test]
+    fn what_runs_beside_the_others_is_what_its_program_lists() {
+        let text = "a_count: test\nb::c: test\nd: benchmark\n\n2 tests, 1 benchmark\n";
+        assert_eq!(listed(text).collect::<Vec<_>>(), ["a_count", "b::c"]);
     }
 
     #[test]

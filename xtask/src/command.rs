@@ -46,6 +46,18 @@ pub(crate) fn run_watched(command: &mut Command, watch: &mut dyn FnMut(&str)) ->
     if status.success() { Ok(()) } else { Err(format!("{}: {status}", describe(command))) }
 }
 
+/// Runs to the end and gives back its standard output, whatever the end.
+pub(crate) fn heard(command: &mut Command) -> (String, Outcome) {
+    match command.stderr(Stdio::inherit()).output() {
+        Ok(ended) => {
+            let failed = || format!("{}: {}", describe(command), ended.status);
+            let outcome = ended.status.success().then_some(()).ok_or_else(failed);
+            (String::from_utf8_lossy(&ended.stdout).into_owned(), outcome)
+        }
+        Err(e) => (String::new(), Err(format!("{}: {e}", describe(command)))),
+    }
+}
+
 /// The command as one could type it.
 pub(crate) fn describe(command: &Command) -> String {
     let mut words =
