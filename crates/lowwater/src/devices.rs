@@ -26,6 +26,8 @@ pub(crate) struct Attached {
     pub(crate) retry_at: Option<Instant>,
     pub(crate) more_input: bool,
     failed: Option<String>,
+    /// The stack has yet to hear that the device is gone.
+    untold: bool,
     /// The last batch filled the device, and the stack was not told of room since.
     crowded: bool,
 }
@@ -42,6 +44,7 @@ impl Attached {
             retry_at: None,
             more_input: false,
             failed: None,
+            untold: false,
             crowded: false,
         }
     }
@@ -55,7 +58,7 @@ impl Attached {
         match self.port.recv(at, BATCH_PACKETS, &mut self.inbox) {
             Ok(more) => self.more_input = more,
             Err(e) => {
-                self.failed = Some(e.to_string());
+                (self.failed, self.untold) = (Some(e.to_string()), true);
                 // Nothing comes back any more, and nobody shall wait for it.
                 self.port.abandon(&mut self.done);
                 self.lose_outbox();
@@ -219,6 +222,9 @@ pub(crate) fn input(inner: &mut Inner, now: Instant, attached: &mut Attached) {
     }
     for packet in attached.inbox.drain(..) {
         inner.core.receive(now, attached.id, packet);
+    }
+    if core::mem::take(&mut attached.untold) {
+        inner.core.lose_device(now, attached.id);
     }
 }
 

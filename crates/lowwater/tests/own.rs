@@ -705,3 +705,62 @@ fn an_idle_stack_gives_up_its_first_busy_poll_and_sleeps() {
     let looks = looks_of_an_idle_stack(|builder| builder);
     assert!(looks < 2_000, "{looks}");
 }
+
+/// The end of a stack is the end of its link: who is connected to it, or wants to be, hears so.
+#[tokio::test]
+async fn the_partner_of_a_link_that_has_ended_is_out_of_reach() {
+    let (a, b) = two();
+    let (mut reader, mut server) = soon(connection(&a, &b)).await;
+    let (writer, _held) = soon(connection(&a, &b)).await;
+    server.write_all(b"last words").await.unwrap();
+    let listener = TcpListener::bind(&b, "10.0.0.2:80").await.unwrap();
+    let udp = UdpSocket::bind(&b, "10.0.0.2:0").await.unwrap();
+    udp.connect("10.0.0.1:9").await.unwrap();
+    assert_eq!(b.failure(), None);
+    a.shutdown(Duration::ZERO).await;
+    drop((a, server));
+    let gone = |e: std::io::Error| {
+        // Some hear the reset with which a stack ends before the link does.
+        let kinds = [ErrorKind::NetworkUnreachable, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+        assert!(kinds.contains(&e.kind()), "{e:?}");
+    };
+    let mut all = Vec::new();
+    let end = soon(reader.read_to_end(&mut all)).await;
+    gone(end.unwrap_err());
+    let end = soon(writer.write_bytes(Bytes::from(vec![0; 4_000_000]))).await;
+    gone(end.unwrap_err());
+    let end = soon(udp.recv_from(&mut [0; 8])).await.unwrap_err();
+    assert_eq!(end.kind(), ErrorKind::NetworkUnreachable);
+    let end = soon(TcpStream::connect(&b, "10.0.0.1:80")).await.unwrap_err();
+    assert_eq!((end.kind(), end.raw_os_error()), (ErrorKind::NetworkUnreachable, Some(101)));
+    assert!(b.failure().unwrap().contains("other end of the link has ended"), "{:?}", b.failure());
+    // What needs no device goes on.
+    let own = soon(TcpStream::connect(&b, "10.0.0.2:80")).await.unwrap();
+    soon(listener.accept()).await.unwrap();
+    drop((own, udp));
+    assert_eq!(soon(b.shutdown(Duration::from_secs(20))).await.aborted, 0);
+}
+
+/// A stack that goes without a word, with the runtime that it was a task of, and an end that no stack ever had.
+#[test]
+fn a_link_without_a_stack_leads_nowhere() {
+    let (a, b) = link::pair(1500);
+    let stack = Stack::builder().device(b).address("10.0.0.2/24").build().unwrap();
+    let opening = thread::spawn(move || blocking::TcpStream::connect(&stack, "10.0.0.1:80").map(drop));
+    drop(a);
+    let end = opening.join().unwrap().unwrap_err();
+    assert_eq!(end.kind(), ErrorKind::NetworkUnreachable);
+
+    let (a, b) = link::pair(1500);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let a = runtime.block_on(async { Stack::builder().device(a).address("10.0.0.1/24").spawn() }).unwrap();
+    let b = Stack::builder().device(b).address("10.0.0.2/24").build().unwrap();
+    let listener = blocking::TcpListener::bind(&a, "10.0.0.1:80").unwrap();
+    let mut client = blocking::TcpStream::connect(&b, "10.0.0.1:80").unwrap();
+    let _server = listener.accept().unwrap();
+    let reading = thread::spawn(move || (client.read(&mut [0; 8]), client.write(b"x")));
+    drop(runtime);
+    let (read, written) = reading.join().unwrap();
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::NetworkUnreachable);
+    assert_eq!(written.unwrap_err().kind(), ErrorKind::BrokenPipe, "told once, as by any socket");
+}

@@ -15,9 +15,10 @@ pub mod packet;
 pub mod poll;
 mod pool;
 pub mod program;
+mod sched;
 #[allow(
     unsafe_code,
-    reason = "the ioctls of TUN, unshare, options as bytes, rings shared with the kernel, tokio's descriptors and reading into fresh memory have no safe wrapper"
+    reason = "the ioctls of TUN, unshare, options as bytes, rings shared with the kernel, a thread's policy, tokio's descriptors and reading into fresh memory have no safe wrapper"
 )]
 mod sys;
 mod sysfs;
@@ -32,5 +33,6 @@ pub use packet::{PacketDevice, PacketOptions};
 #[cfg(feature = "tokio")]
 pub use poll::TokioWait;
 pub use poll::{Interest, Poller, Ready, Waker};
+pub use sched::go_first;
 pub use sys::socket;
 pub use tun::{KernelWork, Layer, Tun, TunOptions};

@@ -1,6 +1,7 @@
 //! A program that runs for us: it has so much time, may say so much, and what it started ends with it, unless that has left its group.
 use crate::clock::Clock;
 use core::time::Duration;
+use lowwater_core::base::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -22,6 +23,8 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 pub struct Limits {
     /// From its start to its end.
     pub time: Duration,
+    /// From one sign of life to the next: it says something, or [`run_heard`] hears of it. As long as [`Limits::time`] where it may be silent.
+    pub silence: Duration,
     /// Bytes on each of stdout and stderr.
     pub output: usize,
 }
@@ -33,6 +36,8 @@ pub enum End {
     Exited(ExitStatus),
     /// It had taken all of [`Limits::time`].
     TooLong,
+    /// Nothing was heard of it for all of [`Limits::silence`].
+    Silent,
     /// It had said more than [`Limits::output`].
     TooMuch,
     /// [`stop`] was called.
@@ -55,12 +60,44 @@ pub fn stop() {
     STOPPED.store(true, Ordering::Relaxed);
 }
 
+/// When something was heard of a program for the last time.
+#[derive(Debug)]
+struct Heard {
+    at: Instant,
+    /// Bytes that it had said by then, and what else was heard.
+    said: (usize, u64),
+}
+
+impl Heard {
+    /// How long nothing was heard of it, which has said this by now.
+    fn silent_for(&mut self, now: Instant, said: (usize, u64)) -> Duration {
+        if said != self.said {
+            *self = Self { at: now, said };
+        }
+        Duration::from_nanos(now.nanos_since(self.at))
+    }
+}
+
 /// Runs `command` with `input` on its stdin. It is a process group of its own, so that signals of the terminal leave it alone, and what is
 /// left of the group when it ends is killed with it.
 ///
 /// # Errors
 /// Those of starting and of reading. A program that does not read its input is no error.
-pub fn run(mut command: Command, input: &[u8], limits: Limits) -> io::Result<Ran> {
+pub fn run(command: Command, input: &[u8], limits: Limits) -> io::Result<Ran> {
+    run_heard(command, input, limits, || 0)
+}
+
+/// As [`run`], of a program that also says something elsewhere, in files for example: `heard` is asked every few milliseconds and gives another
+/// number whenever there is more, a sum of lengths for example.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_heard(
+    mut command: Command,
+    input: &[u8],
+    limits: Limits,
+    mut heard: impl FnMut() -> u64,
+) -> io::Result<Ran> {
     let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = Running(piped.process_group(0).spawn()?);
     let child = &mut running.0;
@@ -69,6 +106,7 @@ pub fn run(mut command: Command, input: &[u8], limits: Limits) -> io::Result<Ran
     input.pipe.iter().try_for_each(|pipe| ioctl_fionbio(pipe, true))?;
     let clock = Clock::start();
     let begun = clock.now();
+    let mut last = Heard { at: begun, said: (0, 0) };
     let end = loop {
         if said.iter().any(Output::is_too_much) {
             break Some(End::TooMuch);
@@ -79,9 +117,14 @@ pub fn run(mut command: Command, input: &[u8], limits: Limits) -> io::Result<Ran
         if running.is_over()? {
             break None;
         }
-        let left = limits.time.saturating_sub(Duration::from_nanos(clock.now().nanos_since(begun)));
+        let now = clock.now();
+        let left = limits.time.saturating_sub(Duration::from_nanos(now.nanos_since(begun)));
         if left.is_zero() {
             break Some(End::TooLong);
+        }
+        let silent = last.silent_for(now, (said.iter().map(|output| output.said.len()).sum(), heard()));
+        if silent >= limits.silence {
+            break Some(End::Silent);
         }
         wait(&input, &said, left.min(TICK))?;
         input.write();
@@ -240,7 +283,7 @@ mod tests {
     #[test]
     fn both_pipes_and_the_input_may_be_longer_than_a_pipe_holds() {
         let long = vec![b'x'; 300_000];
-        let limits = Limits { time: FOREVER, output: 1 << 20 };
+        let limits = Limits { time: FOREVER, silence: FOREVER, output: 1 << 20 };
         let (end, out, err) = sh("cat | tee /dev/stderr", &long, limits);
         assert_eq!((code(end), out.len(), err.len()), (Some(0), 300_000, 300_000));
         // Who reads nothing is heard all the same.
@@ -250,7 +293,7 @@ mod tests {
 
     #[test]
     fn what_it_started_is_not_waited_for_and_does_not_outlive_it() {
-        let limits = Limits { time: FOREVER, output: 1_000 };
+        let limits = Limits { time: FOREVER, silence: FOREVER, output: 1_000 };
         let (end, out, _) = sh("sleep 9999 & echo $!", b"", limits);
         assert_eq!(code(end), Some(0));
         // Killed, it may be there for a moment still, and until its new parent has waited for it.
@@ -260,7 +303,7 @@ mod tests {
 
     #[test]
     fn who_has_left_the_group_lives_on_and_is_not_waited_for() {
-        let limits = Limits { time: FOREVER, output: 1_000 };
+        let limits = Limits { time: FOREVER, silence: FOREVER, output: 1_000 };
         let text = "setsid sleep 60 & while [ \"$(cut -d' ' -f6 /proc/$!/stat)\" != $! ]; do sleep .01; done; echo $!";
         let (end, out, _) = sh(text, b"", limits);
         assert_eq!(code(end), Some(0));
@@ -279,17 +322,17 @@ mod tests {
         }
         let mut command = Command::new("python3");
         command.args(["-c", "import os, time; os.setpgid(0, os.getpgid(os.getppid())); print(1, flush=True); time.sleep(9999)"]);
-        let ran =
-            run(command, b"", Limits { time: Duration::from_secs(2), output: 1_000 }).expect("a Python");
+        let ran = run(command, b"", Limits { time: Duration::from_secs(2), silence: FOREVER, output: 1_000 })
+            .expect("a Python");
         assert_eq!((ran.end, &ran.stdout[..]), (End::TooLong, &b"1\n"[..]));
     }
 
     #[test]
     fn too_long_and_too_much_are_ends() {
-        let limits = Limits { time: Duration::from_millis(100), output: 1_000 };
+        let limits = Limits { time: Duration::from_millis(100), silence: FOREVER, output: 1_000 };
         let (end, out, _) = sh("trap '' TERM ALRM; echo a; sleep 9999", b"", limits);
         assert_eq!((end, out.as_str()), (End::TooLong, "a\n"));
-        let limits = Limits { time: FOREVER, output: 1_000 };
+        let limits = Limits { time: FOREVER, silence: FOREVER, output: 1_000 };
         for text in ["yes", "yes >&2", "printf '%01001d' 1"] {
             let (end, out, err) = sh(text, b"", limits);
             assert!(end == End::TooMuch && out.len().max(err.len()) == 1_000, "{text}: {end:?}");
@@ -299,8 +342,28 @@ mod tests {
     }
 
     #[test]
+    fn silence_is_an_end_and_every_sign_of_life_begins_another() {
+        let limits = Limits { time: FOREVER, silence: Duration::from_millis(100), output: 1_000 };
+        let (end, out, _) = sh("echo a; sleep 9999", b"", limits);
+        assert_eq!((end, out.as_str()), (End::Silent, "a\n"));
+        // What it writes elsewhere counts as well.
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep .3"]);
+        let mut more = 0..;
+        let ran = run_heard(command, b"", limits, || more.next().unwrap_or_default()).expect("a shell");
+        assert_eq!(code(ran.end), Some(0));
+
+        let at = Instant::from_micros;
+        let mut heard = Heard { at: at(0), said: (0, 0) };
+        let silent = [(70, (0, 0)), (90, (1, 0)), (170, (1, 0)), (180, (1, 5)), (185, (1, 5)), (190, (2, 5))]
+            .map(|(now, said)| heard.silent_for(at(now), said).as_micros());
+        assert_eq!(silent, [70, 0, 80, 0, 5, 0]);
+    }
+
+    #[test]
     fn what_cannot_be_started_is_an_error() {
-        let gone = run(Command::new("/nonexistent"), b"", Limits { time: FOREVER, output: 0 });
+        let gone =
+            run(Command::new("/nonexistent"), b"", Limits { time: FOREVER, silence: FOREVER, output: 0 });
         assert_eq!(gone.expect_err("no program").kind(), io::ErrorKind::NotFound);
     }
 }

@@ -22,6 +22,11 @@ const STILL: &str = include_str!("../still/still.c");
 /// What compiles it.
 const CC: &str = "cc";
 
+/// For so long nothing may be heard of a guest: a busy machine takes seconds for what a quiet one does at once.
+pub const SILENCE: Duration = Duration::from_secs(60);
+/// And so long one that goes on saying something may live.
+pub const LIFE: Duration = Duration::from_secs(20 * 60);
+
 /// A kernel that is to be booted once, for one command.
 #[derive(Clone, Debug)]
 pub struct Guest {
@@ -31,7 +36,10 @@ pub struct Guest {
     pub args: Vec<String>,
     /// Memory in MiB.
     pub memory_mib: u32,
-    /// Real time after which it is ended by force.
+    /// Real time after which it is ended by force when neither its console nor the command in it has said anything: what is slow goes on, what
+    /// hangs does not.
+    pub silence: Duration,
+    /// Real time after which it is ended by force whatever it says.
     pub deadline: Duration,
     /// The guest's time passes only where its processor has nothing to do, so that whatever is measured inside neither depends on this
     /// machine nor takes longer than its work. Needs cc ([`can_stand_still`]).
@@ -39,14 +47,15 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A kernel with these modules, 512 MiB, a minute and the host's clock.
+    /// A kernel with these modules, 512 MiB, [`SILENCE`], [`LIFE`] and the host's clock.
     #[must_use]
     pub fn new(modules: &[&str]) -> Self {
         Self {
             modules: modules.iter().map(|&m| m.to_owned()).collect(),
             args: Vec::new(),
             memory_mib: 512,
-            deadline: Duration::from_secs(60),
+            silence: SILENCE,
+            deadline: LIFE,
             still: false,
         }
     }
@@ -54,7 +63,7 @@ impl Guest {
     /// Boots, runs `program` with `args` as root of the guest, and returns what it wrote to its standard output.
     ///
     /// # Errors
-    /// In a sentence with the end of the console: the kernel did not boot, the command failed, time was up, or somebody called
+    /// In a sentence with the end of the console: the kernel did not boot, the command failed, it was silent or alive for too long, or somebody called
     /// [`program::stop`].
     pub fn run(&self, program: &Path, args: &[&str]) -> Result<String, String> {
         let (said, end) = self.run_to_any_end(program, args);
@@ -82,14 +91,15 @@ impl Guest {
             .args(["root=none", "rootfstype=hostfs", "rw", "con=null", "con0=null,fd:1", "ssl=null"])
             .arg(format!("init={}", shared.path("init").display()))
             .args(&self.args);
-        let limits = Limits { time: self.deadline, output: CONSOLE_MAX };
-        let ran =
-            on_one_processor(|| program::run(kernel, b"", limits)).map_err(|e| format!("{PROGRAM}: {e}"))?;
+        let limits = Limits { time: self.deadline, silence: self.silence, output: CONSOLE_MAX };
+        let ran = on_one_processor(|| program::run_heard(kernel, b"", limits, || shared.written()))
+            .map_err(|e| format!("{PROGRAM}: {e}"))?;
         let console = console(&ran);
         let code = fs::read_to_string(shared.path("code")).unwrap_or_default();
         match (ran.end, code.trim()) {
             (End::Exited(_), "0") => Ok(()),
             (End::TooLong, _) => Err(format!("no end after {} s\n{console}", self.deadline.as_secs())),
+            (End::Silent, _) => Err(format!("nothing heard for {} s\n{console}", self.silence.as_secs())),
             (End::TooMuch, _) => Err(format!("the console said more than {CONSOLE_MAX} bytes\n{console}")),
             (End::Stopped, _) => Err(STOPPED.to_owned()),
             (End::Exited(_), "") => Err(format!("the kernel ended before its command did\n{console}")),
@@ -131,6 +141,12 @@ impl Shared {
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// Bytes that the command has written, its exit code included.
+    fn written(&self) -> u64 {
+        let length = |name| fs::metadata(self.path(name)).map_or(0, |file| file.len());
+        ["out", "err", "code"].into_iter().map(length).sum()
     }
 
     /// The first process of the guest: a shell that mounts what is needed, loads modules and runs the command.
@@ -294,5 +310,19 @@ mod tests {
         let hasty = Guest { deadline: Duration::from_millis(1), ..Guest::new(&[]) };
         let why = hasty.run(Path::new("/bin/true"), &[]).unwrap_err();
         assert!(why.starts_with("no end after 0 s"), "{why}");
+        let impatient = Guest { silence: Duration::from_millis(1), ..Guest::new(&[]) };
+        let why = impatient.run(Path::new("/bin/true"), &[]).unwrap_err();
+        assert!(why.starts_with("nothing heard for 0 s"), "{why}");
+    }
+
+    #[test]
+    fn what_the_command_writes_is_a_sign_of_life() {
+        let shared = Shared::new().unwrap();
+        assert_eq!(shared.written(), 0);
+        fs::write(shared.path("out"), "abc").unwrap();
+        fs::write(shared.path("err"), "de").unwrap();
+        assert_eq!(shared.written(), 5);
+        fs::write(shared.path("code"), "0\n").unwrap();
+        assert_eq!(shared.written(), 7);
     }
 }

@@ -1,7 +1,7 @@
 //! What the guest is asked to do, and its answer: one JSON object a line.
 use crate::boot::STOPPED;
 use crate::run::Run;
-use crate::{Guest, autosize, can_stand_still, lowat, pacing, queues, sctp};
+use crate::{Guest, SILENCE, autosize, can_stand_still, lowat, pacing, queues, sctp};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -152,16 +152,18 @@ impl Job {
         json!({ "scenario": self.scenario.name(), "repeat": self.repeat, "runs": runs })
     }
 
-    /// How long the whole may take.
-    fn deadline(&self) -> Result<Duration, String> {
-        let mut seconds = 60.0;
+    /// How long nothing may be heard of the guest, which says when each repetition begins; and how long the whole may take.
+    fn patience(&self) -> Result<(Duration, Duration), String> {
+        let (mut longest, mut times) = (0.0_f64, 2);
         for run in &self.runs {
             let (carried, _) = self.scenario.load(run)?;
-            let times = run.seconds();
-            let each = 2.0 * (5.0 + times.0 + times.1) + self.scenario.rest().as_secs_f64();
-            seconds += f64::from(self.repeat) * (each + carried / CARRIED_PER_S);
+            let (warmup, measure) = run.seconds();
+            let each = 2.0 * (5.0 + warmup + measure) + self.scenario.rest().as_secs_f64();
+            longest = longest.max(each + carried / CARRIED_PER_S);
+            times += self.repeat;
         }
-        Ok(Duration::from_secs_f64(seconds))
+        let silence = SILENCE + Duration::from_secs_f64(longest);
+        Ok((silence, silence * times))
     }
 }
 
@@ -222,11 +224,9 @@ pub fn run(job: &Job, program: &Path, words: &[&str]) -> Result<Ended, String> {
     while !job.runs.is_empty() {
         let text = job.to_json().to_string();
         let args: Vec<&str> = words.iter().copied().chain([text.as_str()]).collect();
-        let guest = Guest {
-            deadline: job.deadline()?,
-            still: can_stand_still(),
-            ..Guest::new(job.scenario.modules())
-        };
+        let (silence, deadline) = job.patience()?;
+        let guest =
+            Guest { silence, deadline, still: can_stand_still(), ..Guest::new(job.scenario.modules()) };
         let (said, end) = guest.run_to_any_end(program, &args);
         let begun = ended.hear(&said);
         job.runs.retain(|run| !ended.has(&run.name));
@@ -295,8 +295,11 @@ impl Said {
 pub fn guest(text: &str) -> Result<(), String> {
     let job = Job::parse(text).ok_or_else(|| format!("no job: {text}"))?;
     for run in &job.runs {
-        say(&json!({ "run": run.name, "begun": true }))?;
-        let runs: Result<Vec<_>, _> = (0..job.repeat).map(|_| job.scenario.run(run)).collect();
+        let repetition = |_| {
+            say(&json!({ "run": run.name, "begun": true }))?;
+            job.scenario.run(run)
+        };
+        let runs: Result<Vec<_>, _> = (0..job.repeat).map(repetition).collect();
         say(&match runs {
             Ok(measured) => json!({ "run": run.name, "figures": medians(&measured) }),
             Err(why) => json!({ "run": run.name, "failed": why }),
@@ -306,7 +309,7 @@ pub fn guest(text: &str) -> Result<(), String> {
 }
 
 /// A line that the host has, whatever becomes of the guest after it: the guest's kernel would write it to the host's file later.
-fn say(line: &Value) -> Result<(), String> {
+pub(crate) fn say(line: &Value) -> Result<(), String> {
     use std::os::fd::AsFd as _;
     let failed = |e: std::io::Error| format!("writing what was measured: {e}");
     println!("{line}");

@@ -20,6 +20,6 @@ mod settings;
 mod shape;
 mod sniff;
 
-pub use boot::{Guest, available, can_stand_still, present};
+pub use boot::{Guest, LIFE, SILENCE, available, can_stand_still, present};
 pub use job::{Ended, Figures, Job, Scenario, guest, run};
 pub use run::{Param, Run};

@@ -97,6 +97,12 @@ impl Pair {
         into.append(&mut self.lanes[side.index()].done);
     }
 
+    /// The stack on the other side has ended: what `side` has sent and nobody took is lost, and its owners are among the
+    /// [`Self::completions`].
+    pub fn abandon(&mut self, side: Side) {
+        while self.take(side.other(), Instant::ZERO).is_some() {}
+    }
+
     /// What the end of `side` would take now.
     #[must_use]
     pub fn room(&self, side: Side) -> QueueLimit {

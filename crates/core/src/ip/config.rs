@@ -30,12 +30,26 @@ impl Ip {
         self.neigh.remove_device(device, &mut out.dropped);
     }
 
+    /// A device is gone for good: nothing leads by it any more, and nothing will. Its addresses stay ours. Packets that waited for a neighbour are
+    /// in `out.dropped`.
+    pub fn lose_device(&mut self, device: DeviceId, out: &mut super::Outbox) {
+        self.generation += 1;
+        if let Some(iface) = self.ifaces.get_mut(device) {
+            iface.gone = true;
+        }
+        self.routes.remove_device(device);
+        self.neigh.remove_device(device, &mut out.dropped);
+    }
+
     /// Gives a device an address, and a route to the subnet around it.
     ///
     /// # Errors
     /// [`Error::AddressInUse`] when some device has it, [`Error::Invalid`] for what no host may have,
     /// [`Error::NoBuffers`] at a bound, [`Error::NoSuchSocket`] without the device.
     pub fn add_address(&mut self, device: DeviceId, cidr: Cidr) -> Result<(), Error> {
+        if self.ifaces.get(device).is_some_and(|iface| iface.gone) {
+            return Err(Error::NoSuchSocket);
+        }
         self.ifaces.add_address(device, cidr)?;
         self.generation += 1;
         if let Err(e) = self.routes.add(Self::connected(device, cidr)) {
@@ -55,7 +69,8 @@ impl Ip {
         self.generation += 1;
         self.routes.remove(&Self::connected(device, cidr));
         // Another address of the same subnet still needs the route.
-        let left = self.ifaces.get(device).map(Iface::addresses).unwrap_or_default();
+        let there = self.ifaces.get(device).filter(|iface| !iface.gone);
+        let left = there.map(Iface::addresses).unwrap_or_default();
         if let Some(&other) = left.iter().find(|c| c.network() == cidr.network()) {
             let _ = self.routes.add(Self::connected(device, other));
         }
@@ -68,7 +83,7 @@ impl Ip {
     /// [`Error::NoSuchSocket`] without the device, [`Error::Invalid`] for a gateway of the other family,
     /// [`Error::NoBuffers`] at the bound for routes.
     pub fn add_route(&mut self, route: Route) -> Result<(), Error> {
-        if self.ifaces.get(route.device).is_none() {
+        if self.ifaces.get(route.device).is_none_or(|iface| iface.gone) {
             return Err(Error::NoSuchSocket);
         }
         self.generation += 1;

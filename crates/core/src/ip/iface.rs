@@ -44,6 +44,8 @@ pub struct Iface {
     pub mtu: u16,
     /// Accept packets to any unicast destination (a proxy's or sandbox's stack).
     pub any_address: bool,
+    /// It is gone for good: nothing leads by it.
+    pub(super) gone: bool,
     addresses: Vec<Cidr>,
 }
 
@@ -51,7 +53,7 @@ impl Iface {
     /// A device without addresses.
     #[must_use]
     pub const fn new(link: Link, mtu: u16) -> Self {
-        Self { link, mtu, any_address: false, addresses: Vec::new() }
+        Self { link, mtu, any_address: false, gone: false, addresses: Vec::new() }
     }
 
     /// Its Ethernet address, where it has one.

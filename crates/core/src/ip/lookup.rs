@@ -65,7 +65,8 @@ impl Ip {
         if source::scope(dst) == source::LINK
             && let Some(device) = src.and_then(|s| self.ifaces.owner_of(s))
         {
-            return Some(Route::on_link(super::Cidr::host(dst), device));
+            let there = self.ifaces.get(device).is_some_and(|iface| !iface.gone);
+            return there.then(|| Route::on_link(super::Cidr::host(dst), device));
         }
         self.routes.lookup(dst, |_| true).copied()
     }

@@ -229,8 +229,9 @@ impl Assoc {
         self.abort(cx, one_cause(&Cause::UserAbort(reason)), Error::Aborted);
     }
 
-    /// The peer's host does not speak SCTP: it ends at once, and nobody hears an ABORT (section 10, ICMP6).
-    pub fn on_protocol_unreachable(&mut self, cx: &mut Cx<'_>, error: Error) {
+    /// The peer's host does not speak SCTP (section 10, ICMP6), or nothing leads to it any more, nor will: it ends at once, and nobody hears an
+    /// ABORT.
+    pub fn cut_off(&mut self, cx: &mut Cx<'_>, error: Error) {
         self.finish(cx, self.failure(), Some(error), Why::Unsaid);
         self.pending = super::pending::Pending::default();
     }

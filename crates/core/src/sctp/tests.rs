@@ -134,7 +134,7 @@ fn nobody_is_asked_once_it_is_over() {
     assoc.request_heartbeat(ip(1)).unwrap();
     assert!(assoc.paths.get(0).hb.wanted);
     assoc.paths.get_mut(0).hb.wanted = false;
-    assoc.on_protocol_unreachable(&mut world.cx(now()), crate::base::Error::ProtocolUnreachable);
+    assoc.cut_off(&mut world.cx(now()), crate::base::Error::ProtocolUnreachable);
     assoc.request_heartbeat(ip(1)).unwrap();
     assert!(!assoc.wants_output());
 }

@@ -12,6 +12,7 @@ mod handshake;
 mod ingress;
 mod ledger;
 mod link;
+mod lost;
 mod query;
 mod queue;
 mod ready;

@@ -94,6 +94,15 @@ impl Conn {
         self.finish(cx, Some(Error::Aborted));
     }
 
+    /// Nothing leads to the peer any more, nor will: it is over at once, and nobody could hear a reset.
+    pub fn cut_off(&mut self, cx: &mut Cx<'_>, error: Error) {
+        if matches!(self.state, State::Close | State::TimeWait) {
+            return;
+        }
+        cx.count.tcp.attempt_fails += u64::from(!self.state.is_synchronized());
+        self.finish(cx, Some(error));
+    }
+
     /// The peer does not know yet that nothing more will come (`tcp_need_reset`; `tcp_disconnect` for the last two states).
     #[must_use]
     pub fn needs_reset(&self) -> bool {

@@ -185,7 +185,8 @@ fn interpret(words: &[String], folder: &Path, program: &str) -> Result<Said, Str
         false => Command::new(python),
     };
     command.args(own).args(["-c", RUN]);
-    let limits = Limits { time: core::time::Duration::from_secs(SECONDS), output: SAID_MAX };
+    let time = core::time::Duration::from_secs(SECONDS);
+    let limits = Limits { time, silence: time, output: SAID_MAX };
     let ran = run(command, program.as_bytes(), limits).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => format!("there is no {python} to read it"),
         _ => format!("{python}: {e}"),
@@ -196,7 +197,9 @@ fn interpret(words: &[String], folder: &Path, program: &str) -> Result<Said, Str
         End::Exited(status) if status.success() => Ok(Said { wrong: String::new(), ..said }),
         End::Exited(status) if status.code() == Some(WRONG) && said.wrong().is_some() => Ok(said),
         End::Exited(status) => Err(format!("{python} ended with {status}: {}", said.wrong.trim())),
-        End::TooLong => Err(format!("{python} took longer than the {SECONDS} s that snippets have together")),
+        End::TooLong | End::Silent => {
+            Err(format!("{python} took longer than the {SECONDS} s that snippets have together"))
+        }
         End::TooMuch => {
             Err(format!("{python} printed more than the {SAID_MAX} bytes that snippets have together"))
         }

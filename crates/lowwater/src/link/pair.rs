@@ -5,14 +5,20 @@ use lowwater_core::device::{Device, DeviceCaps, Pair, QueueLimit, Side, Submit};
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_os::{Poller, Waker};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+
+/// Why the device of a stack stopped working whose partner has ended.
+const GONE: &str = "the stack at the other end of the link has ended";
 
 #[derive(Debug)]
 struct Shared {
     /// Taken for one packet or one batch at a time, by either driver, with no other lock held or taken inside.
     pair: Mutex<Pair>,
     bells: [OnceLock<Waker>; 2],
+    /// The stack on that side has ended, and its end of the link with it.
+    gone: [AtomicBool; 2],
 }
 
 impl Shared {
@@ -27,7 +33,8 @@ impl Shared {
     }
 }
 
-/// One end of a link in memory.
+/// One end of a link in memory. It ends with its stack, or when it is dropped without one: then the other end's device is gone as soon as that
+/// stack has read what was still on its way ([`crate::Stack::failure`]).
 #[derive(Debug)]
 pub struct PairPort {
     shared: Arc<Shared>,
@@ -46,7 +53,7 @@ pub fn pair(mtu: u16) -> (PairPort, PairPort) {
 #[must_use]
 pub fn pair_with(caps: DeviceCaps, limit: QueueLimit) -> (PairPort, PairPort) {
     let pair = Mutex::new(Pair::with_caps(caps, limit));
-    let shared = Arc::new(Shared { pair, bells: Default::default() });
+    let shared = Arc::new(Shared { pair, bells: Default::default(), gone: Default::default() });
     let end = |side| PairPort { shared: shared.clone(), side, caps };
     (end(Side::A), end(Side::B))
 }
@@ -64,6 +71,8 @@ impl Port for PairPort {
 
     fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
         let (before, mut owed) = (into.len(), false);
+        // Asked before the packets: what was sent until then still comes.
+        let gone = self.shared.gone[self.side.other() as usize].load(Ordering::Acquire);
         let mut pair = self.shared.pair();
         while into.len() - before < max
             && let Some(packet) = pair.take(self.side, at)
@@ -76,8 +85,17 @@ impl Port for PairPort {
         if owed {
             // The other stack gets its credit back, and room.
             self.shared.ring(self.side.other());
+        } else if gone {
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, GONE));
         }
-        Ok(more)
+        // Behind the last packets comes the end.
+        Ok(more || gone)
+    }
+
+    fn abandon(&mut self, into: &mut Vec<Owner>) {
+        let mut pair = self.shared.pair();
+        pair.abandon(self.side);
+        pair.completions(self.side, into);
     }
 
     fn completions(&mut self, into: &mut Vec<Owner>) {
@@ -101,5 +119,12 @@ impl Port for PairPort {
     /// The other side rings when it has taken packets.
     fn retry_after(&self) -> Option<Duration> {
         None
+    }
+}
+
+impl Drop for PairPort {
+    fn drop(&mut self) {
+        self.shared.gone[self.side as usize].store(true, Ordering::Release);
+        self.shared.ring(self.side.other());
     }
 }

@@ -98,3 +98,31 @@ async fn an_abort_is_heard_by_the_reader_and_by_who_finishes() {
         assert_eq!(finished.unwrap_err().kind(), ErrorKind::ConnectionReset);
     }
 }
+
+/// Its partner's stack goes without a word, with the runtime that it was a task of: no path leads to it any more.
+#[tokio::test]
+async fn an_association_ends_with_its_only_link() {
+    let (a, b) = link::pair(1500);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let builder = |port, n| {
+        let address = |net| format!("10.0.{net}.{n}/24");
+        Stack::builder().device(port).address(&address(1)).address(&address(2))
+    };
+    let there = {
+        let _inside = runtime.enter();
+        builder(a, 1).spawn().unwrap()
+    };
+    let stacks = (there, builder(b, 2).build().unwrap());
+    let (_there, here) = pair(&stacks, &stacks.0.sctp_options()).await;
+    let (read, ()) = soon(async {
+        tokio::join!(here.recv(), async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            runtime.shutdown_background();
+        })
+    })
+    .await;
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::NetworkUnreachable);
+    assert!(here.send(b"x", on(0)).await.is_err());
+    let again = soon(lowwater::SctpAssociation::connect(&stacks.1, "10.0.1.1:9")).await;
+    assert_eq!(again.unwrap_err().kind(), ErrorKind::NetworkUnreachable);
+}

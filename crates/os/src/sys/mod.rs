@@ -2,6 +2,7 @@
 mod io;
 mod ns;
 mod ring;
+mod sched;
 pub mod socket;
 #[cfg(feature = "tokio")]
 mod tokio;
@@ -10,6 +11,7 @@ mod tun;
 pub(crate) use io::read_into;
 pub(crate) use ns::unshare_net;
 pub(crate) use ring::{RingSize, SlotState, TxRing};
+pub(crate) use sched::first_in_first_out;
 #[cfg(feature = "tokio")]
 pub(crate) use tokio::watch;
 pub(crate) use tun::{

@@ -2,6 +2,7 @@
 use super::cases::{Case, case};
 use super::{Frame, Left, Outcome, frames};
 use crate::hosts::Host;
+use crate::job::say;
 use crate::sniff::{self, EVERY_PROTOCOL, NS_PER_S, open};
 use lowwater_core::base::Instant;
 use lowwater_os::socket;
@@ -27,7 +28,7 @@ pub fn guest(names: &str) -> Result<(), String> {
     for name in names.split(',') {
         let case = case(name).ok_or_else(|| format!("there is no case {name}"))?;
         let outcome = run(case).map_err(|why| format!("{name}: {why}"))?;
-        println!("{}", outcome.to_json());
+        say(&outcome.to_json())?;
     }
     Ok(())
 }

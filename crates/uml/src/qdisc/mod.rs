@@ -13,7 +13,6 @@ pub use guest::{guest, priority_of};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 /// Modules of the guest's kernel.
 const MODULES: &[&str] = &["veth", "sch_tbf", "sch_netem", "sch_fq", "sch_codel", "sch_fq_codel"];
@@ -116,7 +115,8 @@ pub struct Compared {
 /// What went wrong, in a sentence.
 pub fn compare(cases: &[&'static Case], program: &Path, words: &[&str]) -> Result<Vec<Compared>, String> {
     let names: Vec<&str> = cases.iter().map(|case| case.name).collect();
-    let deadline = Duration::from_secs(60 + 10 * cases.len() as u64);
+    // Each case says a line, so that the default silence goes for each.
+    let deadline = crate::SILENCE * (2 + cases.len() as u32);
     let booted = crate::Guest { deadline, ..crate::Guest::new(MODULES) };
     let mut args = words.to_vec();
     let names = names.join(",");

@@ -119,7 +119,8 @@ pub(crate) fn with_guest(setting: Setting, host: impl FnOnce(&mut Host) + Send) 
     let program = Program::compile("peer.c", &name, &[]);
     NetNs::new().unwrap().run(|| {
         let mut guest = Guest::new(&["ipv6", "hmac", "sctp", "sch_netem"]);
-        guest.deadline = 2 * PATIENCE;
+        // The peer is as silent as its test.
+        guest.silence = 2 * PATIENCE;
         for link in 0..setting.links {
             sh(&format!("ip tuntap add dev tap{link} mode tap && ip link set tap{link} addrgenmode none up"));
             guest.args.push(format!("vec{link}:transport=tap,ifname=tap{link},depth=128,gro=1"));

@@ -186,7 +186,7 @@ impl Stack {
                 if quoted.vtag != 0 || sctp.assoc.state() == State::CookieWait =>
             {
                 let mut cx = self.env.cx(now, Some(id));
-                sctp.assoc.on_protocol_unreachable(&mut cx, Error::ProtocolUnreachable);
+                sctp.assoc.cut_off(&mut cx, Error::ProtocolUnreachable);
             }
             // Everything else may be forged and is left to the timers (ICMP3, ICMP5).
             _ => {}

@@ -486,3 +486,53 @@ fn a_connection_without_its_buffers_is_small() {
     use crate::tcp::Conn;
     assert!(size_of::<Conn>() <= 1_280, "{}", size_of::<Conn>());
 }
+
+#[test]
+fn what_a_lost_device_alone_led_to_ends_at_once() {
+    for (ours, ip) in [(v4(1), v4(2)), (v6(1), v6(2))] {
+        let mut w = World::plain();
+        let (client, server) = pair(&mut w, ip);
+        w.stacks[1].tcp_send(w.now, server, b"abc", NO_FLAGS).expect("room");
+        w.run(SECOND);
+        let opening = connect(&mut w, ip, 81);
+        let loose = w.stacks[0].udp_bind(w.now, at(ours, 0)).expect("free");
+        let udp = w.stacks[0].udp_bind(w.now, at(ours, 0)).expect("free");
+        w.stacks[0].udp_connect(w.now, udp, at(ip, 9)).expect("a route");
+        // Our own address is as near as ever.
+        let options = options(&w);
+        let listener =
+            w.stacks[0].tcp_listen(w.now, ListenAddr::port(82), ListenOptions::new(options.clone()));
+        let own = w.stacks[0].tcp_connect(w.now, at(ours, 82), None, &options).expect("a route");
+        w.stacks[0].lose_device(w.now, w.devs[0]);
+        w.run(SECOND);
+        assert!(w.saw(0, Event::Accepted(listener.expect("free"))));
+        assert_eq!(w.stacks[0].tcp_state(own), Ok(State::Established));
+        // What had come is there.
+        assert_eq!(w.stacks[0].tcp_recv(w.now, client, &mut [0; 8], false), Ok(3));
+        let no_route = Err(Error::NoRoute);
+        assert_eq!(w.stacks[0].tcp_recv(w.now, client, &mut [0; 8], false), no_route);
+        assert_eq!(w.stacks[0].tcp_recv(w.now, opening, &mut [0; 8], false), no_route);
+        assert!(w.saw(0, Event::Readable(udp)));
+        assert_eq!(w.stacks[0].udp_recv_from(w.now, udp), Err(Error::NoRoute));
+        let hello = Bytes::from_static(b"hello");
+        assert_eq!(w.stacks[0].udp_send_to(w.now, loose, hello, at(ip, 9)), Err(Error::NoRoute));
+        assert_eq!(w.stacks[0].udp_recv_from(w.now, loose), Err(Error::WouldBlock));
+        assert_eq!(w.stacks[0].tcp_connect(w.now, at(ip, 80), None, &options), Err(Error::NoRoute));
+        let dest = if ip.is_ipv4() { v4(0) } else { v6(0) };
+        assert_eq!(w.stacks[0].add_route(dest, 24, None, w.devs[0]), Err(Error::NoSuchSocket));
+    }
+}
+
+#[test]
+fn with_another_way_a_connection_outlives_its_device() {
+    let mut w = World::plain();
+    let (client, _) = pair(&mut w, v4(2));
+    let other = w.stacks[0].add_device(DeviceCaps::plain(1_500));
+    w.stacks[0].add_route(v4(0), 16, None, other).expect("a device");
+    w.stacks[0].lose_device(w.now, w.devs[0]);
+    w.run(SECOND);
+    assert_eq!(w.stacks[0].tcp_state(client), Ok(State::Established));
+    w.stacks[0].lose_device(w.now, other);
+    w.run(SECOND);
+    assert_eq!(w.stacks[0].tcp_recv(w.now, client, &mut [0; 8], false), Err(Error::NoRoute));
+}

@@ -1,0 +1,64 @@
+//! A device that is gone for good, and who loses the way to its peer with it.
+use super::Stack;
+use super::link::LOOPBACK;
+use crate::base::{DeviceId, Error, Instant, SocketId};
+use crate::socket::{Holder, Socket, Turn};
+use crate::tcp::Notice;
+use core::net::IpAddr;
+
+impl Stack {
+    /// A device is gone for good, and its routes with it, as when Linux deletes one: [`Error::NoRoute`] to who connects or sends where it alone
+    /// led to. Connections, associations and connected datagram sockets that have no other way end with that error at once, or hear it.
+    /// Linux lets connections time out, since a device may come back; here none does.
+    ///
+    /// Its addresses stay this host's. The loopback device is never gone.
+    pub fn lose_device(&mut self, now: Instant, dev: DeviceId) {
+        self.enter(now);
+        if dev == LOOPBACK {
+            return;
+        }
+        let ids: Vec<SocketId> = self.sockets.iter().map(|(id, _)| id).collect();
+        let led: Vec<SocketId> = ids.into_iter().filter(|&id| self.leads(id, |to| to == dev)).collect();
+        self.ip.lose_device(dev, &mut self.down.outbox);
+        self.dispatch();
+        for id in led {
+            if !self.leads(id, |_| true) {
+                self.cut_off(id);
+            }
+        }
+    }
+
+    /// A way to one of the peer's addresses leads by such a device.
+    fn leads(&self, id: SocketId, by: impl Fn(DeviceId) -> bool) -> bool {
+        let leads = |src: Option<IpAddr>, dst: IpAddr| self.route(src, dst).is_ok_and(|to| by(to.device));
+        match self.sockets.get(id).map(|entry| &entry.socket) {
+            Some(Socket::Tcp(conn)) => leads(Some(conn.tuple().local_ip), conn.tuple().remote_ip),
+            Some(Socket::Udp(udp)) => udp.remote.is_some_and(|remote| leads(None, remote.ip())),
+            Some(Socket::Sctp(sctp)) => sctp.assoc.paths().iter().any(|(_, path)| leads(None, path.remote)),
+            Some(Socket::Listener(_) | Socket::SctpListener(_)) | None => false,
+        }
+    }
+
+    /// Nothing leads to the peer any more: whoever waits for it hears so.
+    fn cut_off(&mut self, id: SocketId) {
+        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let mut cx = self.env.cx(self.now, Some(id));
+        match &mut entry.socket {
+            Socket::Tcp(conn) => {
+                conn.cut_off(&mut cx, Error::NoRoute);
+                self.settle(id, Turn::INPUT);
+            }
+            Socket::Sctp(sctp) => {
+                sctp.assoc.cut_off(&mut cx, Error::NoRoute);
+                self.settle_sctp(id, Turn::INPUT);
+            }
+            Socket::Udp(udp) => {
+                let v6 = udp.remote.is_some_and(|remote| remote.is_ipv6());
+                if udp.on_icmp(Error::NoRoute, true, v6) && entry.holder == Holder::Owner {
+                    self.events.push_notice(&mut entry.pending, id, Notice::READABLE);
+                }
+            }
+            Socket::Listener(_) | Socket::SctpListener(_) => {}
+        }
+    }
+}
