@@ -76,13 +76,32 @@ pub(crate) struct Sock {
     pub(crate) sctp: Option<Box<Sctp>>,
 }
 
+/// Unsent bytes that Linux tells of a socket that was dissolved, beside the largest window of its peer.
+const UNSENT_AFTER: u32 = 2;
+/// The least guess at the size of a peer's segments (`TCP_MIN_MSS`).
+const MSS_MIN: u32 = 88;
+
 /// TCP_INFO of a connection, and when it ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Residue {
     pub(crate) info: TcpInfo,
     /// The largest window that the peer ever offered.
     pub(crate) max_window: u32,
+    /// How far the sequence numbers were moved since a connection last had some: what is told as unsent.
+    pub(crate) unsent: u32,
+    /// The guess at the size of the peer's segments.
+    pub(crate) rcv_mss: u32,
     pub(crate) at: Instant,
+}
+
+impl Residue {
+    /// The socket is dissolved, once more where it was already: its sequence numbers move by the largest window and two (`tcp_disconnect`).
+    #[must_use]
+    pub(crate) const fn dissolved(mut self) -> Self {
+        self.unsent = self.unsent.saturating_add(self.max_window).saturating_add(UNSENT_AFTER);
+        self.rcv_mss = MSS_MIN;
+        self
+    }
 }
 
 /// How far a connect() is.

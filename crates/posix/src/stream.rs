@@ -213,6 +213,13 @@ impl Host {
             }
             _ => return Err(Errno::EINVAL),
         }
+        // How acknowledgements go begins anew, also where the port is another's (`inet_csk_listen_start`); what a listener is told later its
+        // children have.
+        let knobs = &mut self.files.sock_mut(fd)?.knobs;
+        knobs.plain.remove(&(SOL_TCP, TCP_QUICKACK));
+        if let Some(residue) = &mut knobs.residue {
+            residue.rcv_mss = 0;
+        }
         self.autobind(fd)?;
         let sock = self.files.sock(fd)?.clone();
         let Some(bound) = sock.bound else { return Err(Errno::EADDRINUSE) };
@@ -228,8 +235,6 @@ impl Host {
         let id = self.stack.tcp_listen(self.now, addr, options)?;
         let sock = self.files.sock_mut(fd)?;
         (sock.kind, sock.shut) = (Kind::Listener(id), 0);
-        // How acknowledgements go begins anew (`inet_csk_listen_start`); what a listener is told later its children have.
-        sock.knobs.plain.remove(&(SOL_TCP, TCP_QUICKACK));
         self.files.index(fd);
         Ok(Reply::ok(0))
     }
@@ -454,7 +459,15 @@ impl Host {
         let reordering = self.stack.options(id).map_or(0, |o| o.reordering);
         let info = self.stack.tcp_info(self.now, id).unwrap_or_else(|_| self.unused(reordering));
         let max_window = self.stack.tcp_max_window(id).unwrap_or(0);
-        Residue { info, max_window, at: self.now }
+        Residue { info, max_window, unsent: 0, rcv_mss: 0, at: self.now }.dissolved()
+    }
+
+    /// The same of a listener, which changes little of what the connection before it left.
+    fn residue_of_listener(&mut self, fd: Fd, id: SocketId) -> Result<Residue, Errno> {
+        match self.files.sock_mut(fd)?.knobs.residue.take() {
+            Some(old) => Ok(old.dissolved()),
+            None => Ok(self.residue(id)),
+        }
     }
 
     /// Options that do not outlive what they were set for: TCP_MAXSEG and TCP_WINDOW_CLAMP, which `tcp_disconnect` clears with what
@@ -473,7 +486,13 @@ impl Host {
             self.files.sock_mut(fd)?.options = self.options_after(id).unwrap_or(old);
         }
         self.clear_options(fd)?;
-        let residue = id.map(|id| Box::new(self.residue(id)));
+        let residue = match id {
+            Some(id) if matches!(self.files.sock(fd)?.kind, Kind::Listener(_)) => {
+                Some(Box::new(self.residue_of_listener(fd, id)?))
+            }
+            Some(id) => Some(Box::new(self.residue(id))),
+            None => None,
+        };
         self.end_feedback(fd);
         self.give_port_back(fd)?;
         let sock = self.files.sock_mut(fd)?;
@@ -493,9 +512,10 @@ impl Host {
             Kind::Fresh | Kind::Udp(_) => {
                 self.clear_options(fd)?;
                 let info = self.unused(self.files.sock(fd)?.options.reordering);
-                let unused = Residue { info, max_window: 0, at: self.now };
+                let unused = Residue { info, max_window: 0, unsent: 0, rcv_mss: 0, at: self.now };
                 let sock = self.files.sock_mut(fd)?;
-                sock.knobs.residue.get_or_insert_with(|| Box::new(unused));
+                let before = sock.knobs.residue.take().map_or(unused, |old| *old);
+                sock.knobs.residue = Some(Box::new(before.dissolved()));
                 sock.shut = 0;
             }
             Kind::Listener(id) => self.forget(fd, Some(id))?,

@@ -23,9 +23,6 @@ const ECN_BITS: u8 = 8 | 16;
 const TIMER_US: (u32, u32) = (1_001, 200_000);
 /// The MSS before there is a peer (`TCP_MSS_DEFAULT`).
 const MSS_DEFAULT: i32 = 536;
-/// Unsent bytes that Linux tells of a socket that was dissolved, beside the largest window of its peer: how far `tcp_disconnect` moves
-/// its sequence numbers.
-const UNSENT_AFTER: u32 = 2;
 /// Largest TCP_LINGER2 in seconds (`TCP_FIN_TIMEOUT_MAX`).
 const LINGER2_MAX: i32 = 120;
 /// Smallest TCP_WINDOW_CLAMP but 0: half of the smallest receive buffer.
@@ -201,7 +198,8 @@ impl Host {
             rcv_mss: guess.max(MSS_RANGE.0),
             rcv_space: old.rcv_space,
             min_rtt: old.min_rtt,
-            last_data_sent: old.last_data_sent,
+            // Data in the SYN is data (`tcp_send_syn_data`).
+            last_data_sent: if info.data_segs_out > 0 { info.last_data_sent } else { old.last_data_sent },
             last_ack_recv: old.last_ack_recv,
             ..info
         })
@@ -215,13 +213,13 @@ impl Host {
             options: old.options & ECN_BITS,
             retransmits: old.retransmits,
             snd_mss: old.snd_mss,
-            rcv_mss: MSS_RANGE.0,
+            rcv_mss: residue.rcv_mss,
             pmtu: old.pmtu,
             rcv_ssthresh: old.rcv_ssthresh,
             advmss: old.advmss,
             rcv_space: old.rcv_space,
             rehash: old.rehash,
-            notsent_bytes: residue.max_window.saturating_add(UNSENT_AFTER),
+            notsent_bytes: residue.unsent,
             snd_wnd: old.snd_wnd,
             rcv_wnd: old.rcv_wnd,
             busy_time: old.busy_time,

@@ -80,8 +80,8 @@ impl Conn {
         let before = child.request.sent().again;
         let verdict = child.request.input_child(cx, seg, nxt);
         if child.request.sent().again > before {
-            // The SYN came again, and so did its answer (`tcp_rtx_synack`).
-            self.tx.count_syn_ack_again();
+            // The SYN came again, and so did its answer.
+            self.count_syn_ack_again();
         }
         match verdict {
             RequestVerdict::Drop(why) => Some(Disposition::Drop(why)),
@@ -144,6 +144,15 @@ impl Conn {
         };
         self.out.reset = Some(Box::new(out));
         self.tx.on_syn_ack_timeout(cx, &mut self.path);
+        self.count_syn_ack_again();
+    }
+
+    /// The SYN-ACK went again: a retransmission of this connection's as long as it has not been closed meanwhile (`tcp_rtx_synack` asks
+    /// `tcp_passive_fastopen`, which asks for the state).
+    fn count_syn_ack_again(&mut self) {
+        if self.state == State::SynRecv {
+            self.tx.count_syn_ack_again();
+        }
     }
 
     /// The request is no longer needed; the stack tells the listener.

@@ -121,8 +121,10 @@ impl Conn {
             return Ok(segment);
         }
         if self.is_child() {
-            // Before the SYN-ACK is acknowledged nothing is sent again but what is too long for a router (`tcp_simple_retransmit`).
-            return match self.tx.next_retransmit(&self.path, max_segs, end) {
+            // Before the SYN-ACK is acknowledged nothing is sent again but what is too long for a router (`tcp_simple_retransmit`): what the
+            // SYN-ACK's timer found lost is no write's to send (`tcp_fastopen_synack_timer`).
+            let asked = hold.is_none().then(|| self.tx.next_retransmit(&self.path, max_segs, end)).flatten();
+            return match asked {
                 Some(resend) => self.retransmit(cx, &resend),
                 None => self.new_data(cx, mss, packet_segs, hold),
             };

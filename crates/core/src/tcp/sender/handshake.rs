@@ -80,7 +80,6 @@ impl Sender {
         }
         self.recovery.timeouts.count(cx.now);
         self.recovery.undo.stamp.get_or_insert(cx.now);
-        self.count_syn_ack_again();
     }
 
     /// It went again, for whatever reason.
