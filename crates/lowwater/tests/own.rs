@@ -217,6 +217,26 @@ async fn shutdown_drains() {
     assert_eq!(e.kind(), ErrorKind::NotConnected);
 }
 
+/// A listener that the program still holds is no connection less that closes in the background.
+#[tokio::test]
+async fn shutdown_drains_beside_listeners_that_are_held() {
+    let (a, b) = two();
+    let listener = TcpListener::bind(&a, "10.0.0.1:80").await.unwrap();
+    let other = lowwater::SctpListener::bind(&a, "10.0.0.1:80").await.unwrap();
+    let mut client = soon(TcpStream::connect(&b, "10.0.0.1:80")).await.unwrap();
+    let (mut server, _) = soon(listener.accept()).await.unwrap();
+    let reader = tokio::spawn(async move {
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).await.unwrap();
+        got
+    });
+    server.write_all(&[7; 100_000]).await.unwrap();
+    drop(server);
+    assert_eq!(soon(a.shutdown(Duration::from_secs(10))).await.aborted, 0);
+    assert_eq!(soon(reader).await.unwrap().len(), 100_000);
+    drop((listener, other));
+}
+
 #[tokio::test]
 async fn shutdown_resets_what_is_left_and_wakes_who_waits() {
     let (a, b) = two();
