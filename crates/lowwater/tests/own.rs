@@ -265,6 +265,22 @@ async fn shutdown_counts_no_connection_that_was_over() {
     drop((client, server));
 }
 
+#[tokio::test]
+async fn a_listener_says_which_call_gives_its_connections() {
+    let (a, _b) = two();
+    let asks = TcpListener::bind_any(&a).unwrap();
+    let told = soon(asks.accept()).await.unwrap_err();
+    assert!(
+        told.kind() == ErrorKind::InvalidInput && told.to_string().contains("incoming_request()"),
+        "{told}"
+    );
+    let plain = TcpListener::bind(&a, "10.0.0.1:80").await.unwrap();
+    let told = soon(plain.incoming_request()).await.unwrap_err();
+    assert!(told.kind() == ErrorKind::InvalidInput && told.to_string().contains("accept()"), "{told}");
+    let asks = lowwater::blocking::TcpListener::from(asks);
+    assert_eq!(asks.accept().unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
 #[test]
 fn a_link_too_narrow_for_ip_is_refused() {
     for mtu in [0, 67] {
