@@ -281,6 +281,44 @@ async fn a_listener_says_which_call_gives_its_connections() {
     assert_eq!(asks.accept().unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
+/// The device that was there is told of; what has come by it is read before.
+#[tokio::test]
+async fn a_link_whose_other_end_is_gone_is_a_failure() {
+    let failure = async |stack: &Stack| {
+        let told = async {
+            loop {
+                if let Some(why) = stack.failure() {
+                    return why;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        soon(told).await
+    };
+    let (port, link) = link::owned(1500, link::QueueLimit::default());
+    let stack = Stack::builder().device(port).address("10.0.0.1/24").build().unwrap();
+    let (clone, connecting) = (link.clone(), stack.clone());
+    let syn = tokio::spawn(async move { TcpStream::connect(&connecting, "10.0.0.2:80").await });
+    drop(link);
+    let packet = soon(clone.recv()).await.unwrap();
+    drop(clone);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(stack.failure(), None, "a packet is still on its way");
+    drop(packet);
+    assert!(failure(&stack).await.contains("the application has dropped its end"));
+    syn.abort();
+
+    let (a, b) = two();
+    let (mut client, mut server) = soon(connection(&a, &b)).await;
+    server.write_all(b"the last words").await.unwrap();
+    drop(server);
+    soon(a.shutdown(Duration::from_secs(10))).await;
+    assert!(failure(&b).await.contains("the stack at the other end"));
+    let mut got = [0; 14];
+    soon(client.read_exact(&mut got)).await.unwrap();
+    assert_eq!(&got, b"the last words");
+}
+
 #[test]
 fn a_link_too_narrow_for_ip_is_refused() {
     for mtu in [0, 67] {

@@ -5,6 +5,7 @@ use lowwater_core::device::{Device, DeviceCaps, Pair, QueueLimit, Side, Submit};
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_os::{Poller, Waker};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use std::time::Duration;
 struct Shared {
     /// Taken for one packet or one batch at a time, by either driver, with no other lock held or taken inside.
     pair: Mutex<Pair>,
+    /// An end is gone, and the stack that had it.
+    left: AtomicBool,
     bells: [OnceLock<Waker>; 2],
 }
 
@@ -46,7 +49,7 @@ pub fn pair(mtu: u16) -> (PairPort, PairPort) {
 #[must_use]
 pub fn pair_with(caps: DeviceCaps, limit: QueueLimit) -> (PairPort, PairPort) {
     let pair = Mutex::new(Pair::with_caps(caps, limit));
-    let shared = Arc::new(Shared { pair, bells: Default::default() });
+    let shared = Arc::new(Shared { pair, left: AtomicBool::new(false), bells: Default::default() });
     let end = |side| PairPort { shared: shared.clone(), side, caps };
     (end(Side::A), end(Side::B))
 }
@@ -64,6 +67,8 @@ impl Port for PairPort {
 
     fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
         let (before, mut owed) = (into.len(), false);
+        // Asked before the packets are: what the other end has sent until it went is there.
+        let left = self.shared.left.load(Ordering::Acquire);
         let mut pair = self.shared.pair();
         while into.len() - before < max
             && let Some(packet) = pair.take(self.side, at)
@@ -76,12 +81,20 @@ impl Port for PairPort {
         if owed {
             // The other stack gets its credit back, and room.
             self.shared.ring(self.side.other());
+        } else if left {
+            return Err(io::Error::other("the stack at the other end of the link is gone"));
         }
         Ok(more)
     }
 
     fn completions(&mut self, into: &mut Vec<Owner>) {
         self.shared.pair().completions(self.side, into);
+    }
+
+    fn abandon(&mut self, into: &mut Vec<Owner>) {
+        let mut pair = self.shared.pair();
+        while pair.take(self.side.other(), Instant::ZERO).is_some() {}
+        pair.completions(self.side, into);
     }
 
     fn room(&self) -> QueueLimit {
@@ -101,5 +114,12 @@ impl Port for PairPort {
     /// The other side rings when it has taken packets.
     fn retry_after(&self) -> Option<Duration> {
         None
+    }
+}
+
+impl Drop for PairPort {
+    fn drop(&mut self) {
+        self.shared.left.store(true, Ordering::Release);
+        self.shared.ring(self.side.other());
     }
 }
