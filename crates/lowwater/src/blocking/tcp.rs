@@ -4,7 +4,7 @@ use crate::sock::Sock;
 use crate::stack::Stack;
 use crate::tcp::{self, ConnectOptions, ListenOptions};
 use bytes::Bytes;
-use lowwater_core::tcp::{SocketOptions, TcpInfo};
+use lowwater_core::tcp::{SocketOptions, TcpInfo, WaitReport};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -246,6 +246,14 @@ impl TcpStream {
     /// When the stack was shut down.
     pub fn info(&self) -> io::Result<TcpInfo> {
         self.0.sock.info()
+    }
+
+    /// Why it does not send, for how long, and how often each reason was met.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn wait_report(&self) -> io::Result<WaitReport> {
+        self.0.sock.wait_report()
     }
 }
 
