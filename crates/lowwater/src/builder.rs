@@ -10,8 +10,7 @@ use crate::registry::Registry;
 use crate::sctp::Endpoints;
 use crate::shared::{Handle, Inner, Phase, Shared};
 use crate::stack::Stack;
-use lowwater_core::base::Instant;
-use lowwater_core::base::RouteMetrics;
+use lowwater_core::base::{Error, Instant, RouteMetrics};
 use lowwater_core::ip::{Cidr, Route};
 use lowwater_core::qdisc::Any;
 use lowwater_core::stack::{Config, Stack as Core};
@@ -290,6 +289,7 @@ impl Builder {
             sets: Sets::default(),
             devices: ports.iter().map(|p| p.id).collect(),
             phase: Phase::Running,
+            shut: Vec::new(),
             asleep: None,
             brief: false,
             mourners: Vec::new(),
@@ -376,7 +376,10 @@ fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {
     }
     let id = core.add_device(caps);
     for cidr in planned.addresses {
-        core.add_address(id, cidr.addr(), cidr.len()).map_err(io_error)?;
+        core.add_address(id, cidr.addr(), cidr.len()).map_err(|error| match error {
+            Error::AddressInUse => invalid(format!("the address {} is given twice", cidr.addr())),
+            other => io_error(other),
+        })?;
     }
     for (to, gateway, metrics) in planned.routes {
         let route = Route { gateway, metrics, ..Route::on_link(to, id) };

@@ -205,7 +205,9 @@ impl Driver {
         let mut devices = shared.devices();
         // After what another thread has sent meanwhile.
         let now = shared.clock.now();
-        if devices.read(now) || self.poller.take_wake() || now >= until {
+        // Before the devices: what rang after they were read is heard by the next look.
+        let rung = self.poller.take_wake();
+        if devices.read(now) || rung || now >= until {
             // Every device was read: what is due comes after that.
             self.looked = true;
             self.busy_poll.on_something(now);

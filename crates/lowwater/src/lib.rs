@@ -83,7 +83,9 @@ pub use tcp::{ConnectOptions, Incoming, ListenOptions, TcpListener, TcpStream};
 pub use udp::UdpSocket;
 
 pub use lowwater_core as core;
-pub use lowwater_core::tcp::{SocketOptions, TcpInfo};
+pub use lowwater_core::base::{Counters, DropWhy, Sysctl, Wait};
+pub use lowwater_core::stack::{Report, SocketReport};
+pub use lowwater_core::tcp::{SocketOptions, TcpInfo, WaitReport};
 pub use lowwater_os::{Layer, PacketOptions, SetupError, TunOptions};
 
 /// The examples of docs/sockets.md are compiled as doc-tests.

@@ -83,6 +83,12 @@ impl Registry {
         self.len
     }
 
+    /// A handle holds this one.
+    pub(crate) fn holds(&self, id: SocketId) -> bool {
+        let (index, generation) = parts(id);
+        self.slots.get(index).is_some_and(|slot| slot.generation == generation)
+    }
+
     /// Their names.
     pub(crate) fn ids(&self) -> impl Iterator<Item = SocketId> + '_ {
         let held = self.slots.iter().enumerate().filter(|(_, slot)| slot.generation != 0);

@@ -5,7 +5,7 @@ use crate::shared::{BRIEF_BYTES, Handle, Inner, Phase};
 use bytes::Bytes;
 use lowwater_core::base::{Error, Instant, SocketId};
 use lowwater_core::stack::Stack as Core;
-use lowwater_core::tcp::{How, Ready, SendFlags, SocketOptions, State, TcpInfo};
+use lowwater_core::tcp::{How, Ready, SendFlags, SocketOptions, State, TcpInfo, WaitReport};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::task::{Context, Poll};
@@ -234,6 +234,10 @@ impl Sock {
 
     pub(crate) fn info(&self) -> io::Result<TcpInfo> {
         self.call(|core, now, id| core.tcp_info(now, id))
+    }
+
+    pub(crate) fn wait_report(&self) -> io::Result<WaitReport> {
+        self.call(|core, now, id| core.wait_report(now, id).ok_or(Error::NoSuchSocket))
     }
 
     /// Resets the connection; the handle is good for nothing afterwards but to be dropped.

@@ -4,7 +4,7 @@ use crate::error::{invalid, io_error};
 use crate::observe::Observer;
 use crate::shared::{Handle, Phase};
 use crate::waiters::same_task;
-use lowwater_core::base::{Counters, Sysctl};
+use lowwater_core::base::{Counters, DeviceId, Sysctl};
 use lowwater_core::ip::{Cidr, Route};
 use lowwater_core::qdisc::{self, Any};
 use lowwater_core::stack::{Report, Sockstat};
@@ -75,13 +75,14 @@ impl Stack {
     /// [`io::ErrorKind::InvalidInput`] for a device that is not there, a bad prefix or a gateway that cannot be.
     pub fn add_route(&self, to: IpAddr, prefix: u8, via: Option<IpAddr>, device: usize) -> io::Result<()> {
         self.handle.enter_live(|inner, _, _| {
-            let &dev = inner.devices.get(device).ok_or_else(|| invalid("the stack has no such device"))?;
+            let dev = device_of(&inner.devices, device)?;
             let bits = if to.is_ipv4() { 32 } else { 128 };
             if prefix > bits {
                 return Err(invalid(format!(
                     "no route to {to}/{prefix}: a prefix of its family has at most {bits} bits"
                 )));
             }
+            same_family(to, via)?;
             inner.core.add_route(to, prefix, via, dev).map_err(io_error)
         })
     }
@@ -100,9 +101,10 @@ impl Stack {
         words: &str,
     ) -> io::Result<()> {
         let metrics = words.parse().map_err(|why: String| invalid(why))?;
+        same_family(to, gateway)?;
         let to = Cidr::new(to, prefix).ok_or_else(|| invalid(format!("{to}/{prefix} is no prefix")))?;
         self.handle.enter_live(|inner, _, _| {
-            let &dev = inner.devices.get(device).ok_or_else(|| invalid("the stack has no such device"))?;
+            let dev = device_of(&inner.devices, device)?;
             inner.core.replace_route(Route { gateway, metrics, ..Route::on_link(to, dev) }).map_err(io_error)
         })
     }
@@ -116,7 +118,7 @@ impl Stack {
     pub fn set_qdisc(&self, device: usize, words: &str) -> io::Result<()> {
         let qdisc: Any = words.parse().map_err(|why: String| invalid(why))?;
         self.handle.enter_live(|inner, _, _| {
-            let &dev = inner.devices.get(device).ok_or_else(|| invalid("the stack has no such device"))?;
+            let dev = device_of(&inner.devices, device)?;
             inner.core.set_qdisc(dev, qdisc).map_err(io_error)
         })?;
         self.handle.bell.wake();
@@ -182,6 +184,23 @@ impl Stack {
             }
             Poll::Pending
         })
+    }
+}
+
+/// The device of this number.
+fn device_of(devices: &[DeviceId], number: usize) -> io::Result<DeviceId> {
+    devices.get(number).copied().ok_or_else(|| {
+        invalid(format!("there is no device {number}: the stack has {}, counted from 0", devices.len()))
+    })
+}
+
+/// A gateway is of the family of what lies behind it.
+fn same_family(to: IpAddr, gateway: Option<IpAddr>) -> io::Result<()> {
+    match gateway {
+        Some(via) if via.is_ipv4() != to.is_ipv4() => {
+            Err(invalid(format!("the gateway {via} of the route to {to} is of another family")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -217,6 +217,26 @@ async fn shutdown_drains() {
     assert_eq!(e.kind(), ErrorKind::NotConnected);
 }
 
+/// A listener that the program still holds is no connection less that closes in the background.
+#[tokio::test]
+async fn shutdown_drains_beside_listeners_that_are_held() {
+    let (a, b) = two();
+    let listener = TcpListener::bind(&a, "10.0.0.1:80").await.unwrap();
+    let other = lowwater::SctpListener::bind(&a, "10.0.0.1:80").await.unwrap();
+    let mut client = soon(TcpStream::connect(&b, "10.0.0.1:80")).await.unwrap();
+    let (mut server, _) = soon(listener.accept()).await.unwrap();
+    let reader = tokio::spawn(async move {
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).await.unwrap();
+        got
+    });
+    server.write_all(&[7; 100_000]).await.unwrap();
+    drop(server);
+    assert_eq!(soon(a.shutdown(Duration::from_secs(10))).await.aborted, 0);
+    assert_eq!(soon(reader).await.unwrap().len(), 100_000);
+    drop((listener, other));
+}
+
 #[tokio::test]
 async fn shutdown_resets_what_is_left_and_wakes_who_waits() {
     let (a, b) = two();
@@ -243,6 +263,60 @@ async fn shutdown_counts_no_connection_that_was_over() {
     // The client's program still holds its socket, in TIME-WAIT on its stack.
     assert_eq!(soon(b.shutdown(Duration::from_millis(100))).await.aborted, 0);
     drop((client, server));
+}
+
+#[tokio::test]
+async fn a_listener_says_which_call_gives_its_connections() {
+    let (a, _b) = two();
+    let asks = TcpListener::bind_any(&a).unwrap();
+    let told = soon(asks.accept()).await.unwrap_err();
+    assert!(
+        told.kind() == ErrorKind::InvalidInput && told.to_string().contains("incoming_request()"),
+        "{told}"
+    );
+    let plain = TcpListener::bind(&a, "10.0.0.1:80").await.unwrap();
+    let told = soon(plain.incoming_request()).await.unwrap_err();
+    assert!(told.kind() == ErrorKind::InvalidInput && told.to_string().contains("accept()"), "{told}");
+    let asks = lowwater::blocking::TcpListener::from(asks);
+    assert_eq!(asks.accept().unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+/// The device that was there is told of; what has come by it is read before.
+#[tokio::test]
+async fn a_link_whose_other_end_is_gone_is_a_failure() {
+    let failure = async |stack: &Stack| {
+        let told = async {
+            loop {
+                if let Some(why) = stack.failure() {
+                    return why;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        soon(told).await
+    };
+    let (port, link) = link::owned(1500, link::QueueLimit::default());
+    let stack = Stack::builder().device(port).address("10.0.0.1/24").build().unwrap();
+    let (clone, connecting) = (link.clone(), stack.clone());
+    let syn = tokio::spawn(async move { TcpStream::connect(&connecting, "10.0.0.2:80").await });
+    drop(link);
+    let packet = soon(clone.recv()).await.unwrap();
+    drop(clone);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(stack.failure(), None, "a packet is still on its way");
+    drop(packet);
+    assert!(failure(&stack).await.contains("the application has dropped its end"));
+    syn.abort();
+
+    let (a, b) = two();
+    let (mut client, mut server) = soon(connection(&a, &b)).await;
+    server.write_all(b"the last words").await.unwrap();
+    drop(server);
+    soon(a.shutdown(Duration::from_secs(10))).await;
+    assert!(failure(&b).await.contains("the stack at the other end"));
+    let mut got = [0; 14];
+    soon(client.read_exact(&mut got)).await.unwrap();
+    assert_eq!(&got, b"the last words");
 }
 
 #[test]

@@ -119,7 +119,14 @@ impl World {
     }
 
     /// Adds one direction of a link, from a host's device or from a router.
+    ///
+    /// # Panics
+    /// For a pipe from a host without [`PipeSpec::nic`].
     pub fn add_pipe(&mut self, from: Option<usize>, spec: &PipeSpec, to: To) -> usize {
+        assert!(
+            from.is_none() || spec.nic.is_some(),
+            "a pipe that begins at a host needs its device: PipeSpec::nic, NicSpec::default() for one without limits"
+        );
         let p = self.pipes.len();
         let pipe = spec.build(&self.rng.fork(&format!("pipe {p}")));
         self.pipes.push(PipeSlot { pipe, from, to, armed: None });

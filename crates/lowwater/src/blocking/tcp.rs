@@ -4,7 +4,7 @@ use crate::sock::Sock;
 use crate::stack::Stack;
 use crate::tcp::{self, ConnectOptions, ListenOptions};
 use bytes::Bytes;
-use lowwater_core::tcp::{SocketOptions, TcpInfo};
+use lowwater_core::tcp::{SocketOptions, TcpInfo, WaitReport};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -247,6 +247,14 @@ impl TcpStream {
     pub fn info(&self) -> io::Result<TcpInfo> {
         self.0.sock.info()
     }
+
+    /// Why it does not send, for how long, and how often each reason was met.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn wait_report(&self) -> io::Result<WaitReport> {
+        self.0.sock.wait_report()
+    }
 }
 
 impl Read for &TcpStream {
@@ -320,18 +328,19 @@ impl TcpListener {
     /// The next connection and its peer.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when nonblocking; otherwise when the stack was shut down.
+    /// [`io::ErrorKind::WouldBlock`] when nonblocking, [`io::ErrorKind::InvalidInput`] for a listener that asks; otherwise when the
+    /// stack was shut down.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        let (sock, peer) = self.mode.reading(|cx| tcp::poll_accept(&self.listener.sock, cx))?;
+        let (sock, peer) = self.mode.reading(|cx| self.listener.poll_sock(cx))?;
         Ok((TcpStream::from_sock(sock), peer))
     }
 
     /// The next peer that wants to connect; decide with [`tcp::Incoming::accept_blocking`] and its siblings.
     ///
     /// # Errors
-    /// As [`TcpListener::accept`].
+    /// As [`TcpListener::accept`], but [`io::ErrorKind::InvalidInput`] for a listener that does not ask.
     pub fn incoming_request(&self) -> io::Result<tcp::Incoming> {
-        self.mode.reading(|cx| tcp::poll_incoming(&self.listener.sock, cx))
+        self.mode.reading(|cx| self.listener.poll_incoming(cx))
     }
 
     /// All connections to come.

@@ -30,6 +30,8 @@ struct State {
     writers: Vec<Waker>,
     /// The stack is gone.
     closed: bool,
+    /// The application is: no end of its is left, and no packet of the stack in its hands.
+    left: bool,
 }
 
 #[derive(Debug)]
@@ -75,9 +77,10 @@ pub(super) fn of(caps: DeviceCaps, limit: QueueLimit) -> (OwnedPort, Link) {
         readers: Vec::new(),
         writers: Vec::new(),
         closed: false,
+        left: false,
     };
     let shared = Arc::new(Shared { state: Mutex::new(state), bell: OnceLock::new() });
-    (OwnedPort { shared: shared.clone(), caps }, Link(shared))
+    (OwnedPort { shared: shared.clone(), caps }, Link(Arc::new(End(shared))))
 }
 
 /// A packet of the stack, in the hands of the application. Drop it when it has really left: only then its flow may send
@@ -86,7 +89,7 @@ pub(super) fn of(caps: DeviceCaps, limit: QueueLimit) -> (OwnedPort, Link) {
 pub struct LinkPacket {
     bytes: Bytes,
     credit: Option<LinkCredit>,
-    shared: Arc<Shared>,
+    end: Arc<End>,
 }
 
 impl LinkPacket {
@@ -107,14 +110,26 @@ impl Deref for LinkPacket {
 impl Drop for LinkPacket {
     fn drop(&mut self) {
         if let Some(credit) = self.credit.take() {
-            self.shared.complete(credit);
+            self.end.0.complete(credit);
         }
     }
 }
 
-/// The application's end. Clones share it; its methods may be called from any thread and are cancel-safe.
+/// What the application holds of a link: its end, and packets.
+#[derive(Debug)]
+struct End(Arc<Shared>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.state().left = true;
+        self.0.ring();
+    }
+}
+
+/// The application's end. Clones share it; its methods may be called from any thread and are cancel-safe. When the last is dropped, the
+/// device of the stack is gone ([`crate::Stack::failure`]).
 #[derive(Clone, Debug)]
-pub struct Link(Arc<Shared>);
+pub struct Link(Arc<End>);
 
 impl Link {
     /// The next packet of the stack; `None` when the stack is gone.
@@ -130,10 +145,10 @@ impl Link {
 
     /// [`Link::recv`] as a poll function.
     pub fn poll_recv(&self, cx: &mut Context<'_>) -> Poll<Option<LinkPacket>> {
-        let mut state = self.0.state();
+        let mut state = self.0.0.state();
         if let Some(packet) = state.out.pop() {
             let (bytes, credit) = (packet.bytes, Some(packet.credit));
-            return Poll::Ready(Some(LinkPacket { bytes, credit, shared: self.0.clone() }));
+            return Poll::Ready(Some(LinkPacket { bytes, credit, end: self.0.clone() }));
         }
         if state.closed {
             return Poll::Ready(None);
@@ -188,7 +203,7 @@ impl Link {
 
     /// The same for a packet in parts; the stack says when it arrived.
     pub(super) fn poll_send_packet(&self, cx: &mut Context<'_>, packet: &Packet) -> Poll<io::Result<()>> {
-        let mut state = self.0.state();
+        let mut state = self.0.0.state();
         if state.closed {
             return Poll::Ready(Err(stopped()));
         }
@@ -199,7 +214,7 @@ impl Link {
         state.inbound_bytes += packet.len();
         state.inbound.push_back(packet.clone());
         drop(state);
-        self.0.ring();
+        self.0.0.ring();
         Poll::Ready(Ok(()))
     }
 }
@@ -235,10 +250,14 @@ impl Port for OwnedPort {
 
     fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
         let mut state = self.shared.state();
+        if state.left && state.inbound.is_empty() {
+            return Err(io::Error::other("the application has dropped its end of the link"));
+        }
         let count = state.inbound.len().min(max);
         let taken: Vec<Packet> = state.inbound.drain(..count).collect();
         state.inbound_bytes -= taken.iter().map(Packet::len).sum::<usize>();
-        let more = !state.inbound.is_empty();
+        // Behind the last packets comes the end.
+        let more = !state.inbound.is_empty() || state.left;
         let writers = if count > 0 { std::mem::take(&mut state.writers) } else { Vec::new() };
         drop(state);
         writers.into_iter().for_each(Waker::wake);
@@ -248,6 +267,14 @@ impl Port for OwnedPort {
 
     fn completions(&mut self, into: &mut Vec<Owner>) {
         self.shared.state().out.completions(into);
+    }
+
+    fn abandon(&mut self, into: &mut Vec<Owner>) {
+        let mut state = self.shared.state();
+        while let Some((_, credit)) = state.out.pop_parts() {
+            state.out.complete(credit);
+        }
+        state.out.completions(into);
     }
 
     fn room(&self) -> QueueLimit {

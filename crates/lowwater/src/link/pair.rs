@@ -5,25 +5,30 @@ use lowwater_core::device::{Device, DeviceCaps, Pair, QueueLimit, Side, Submit};
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_os::{Poller, Waker};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Why the device of a stack stopped working whose partner has ended.
 const GONE: &str = "the stack at the other end of the link has ended";
 
+/// What is between the two.
+#[derive(Debug)]
+struct Between {
+    pair: Pair,
+    /// The stack on that side has ended, and its end of the link with it.
+    gone: [bool; 2],
+}
+
 #[derive(Debug)]
 struct Shared {
     /// Taken for one packet or one batch at a time, by either driver, with no other lock held or taken inside.
-    pair: Mutex<Pair>,
+    between: Mutex<Between>,
     bells: [OnceLock<Waker>; 2],
-    /// The stack on that side has ended, and its end of the link with it.
-    gone: [AtomicBool; 2],
 }
 
 impl Shared {
-    fn pair(&self) -> MutexGuard<'_, Pair> {
-        self.pair.lock().unwrap_or_else(PoisonError::into_inner)
+    fn between(&self) -> MutexGuard<'_, Between> {
+        self.between.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ring(&self, side: Side) {
@@ -52,15 +57,15 @@ pub fn pair(mtu: u16) -> (PairPort, PairPort) {
 /// A link whose ends do only what `caps` says, so that the stacks do the rest in software; `limit` bounds each direction.
 #[must_use]
 pub fn pair_with(caps: DeviceCaps, limit: QueueLimit) -> (PairPort, PairPort) {
-    let pair = Mutex::new(Pair::with_caps(caps, limit));
-    let shared = Arc::new(Shared { pair, bells: Default::default(), gone: Default::default() });
+    let between = Mutex::new(Between { pair: Pair::with_caps(caps, limit), gone: [false; 2] });
+    let shared = Arc::new(Shared { between, bells: Default::default() });
     let end = |side| PairPort { shared: shared.clone(), side, caps };
     (end(Side::A), end(Side::B))
 }
 
 impl Device for PairPort {
     fn submit(&mut self, now: Instant, packet: Packet) -> Submit {
-        self.shared.pair().end(self.side).submit(now, packet)
+        self.shared.between().pair.end(self.side).submit(now, packet)
     }
 }
 
@@ -70,19 +75,16 @@ impl Port for PairPort {
     }
 
     fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
-        let (before, mut owed) = (into.len(), false);
-        // Asked before the packets: what was sent until then still comes.
-        let gone = self.shared.gone[self.side.other() as usize].load(Ordering::Acquire);
-        let mut pair = self.shared.pair();
+        let before = into.len();
+        let mut between = self.shared.between();
         while into.len() - before < max
-            && let Some(packet) = pair.take(self.side, at)
+            && let Some(packet) = between.pair.take(self.side, at)
         {
             into.push(packet);
         }
-        let more = pair.waiting(self.side) > 0;
-        owed |= into.len() > before;
-        drop(pair);
-        if owed {
+        let (more, gone) = (between.pair.waiting(self.side) > 0, between.gone[self.side.other() as usize]);
+        drop(between);
+        if into.len() > before {
             // The other stack gets its credit back, and room.
             self.shared.ring(self.side.other());
         } else if gone {
@@ -93,17 +95,17 @@ impl Port for PairPort {
     }
 
     fn abandon(&mut self, into: &mut Vec<Owner>) {
-        let mut pair = self.shared.pair();
-        pair.abandon(self.side);
-        pair.completions(self.side, into);
+        let mut between = self.shared.between();
+        between.pair.abandon(self.side);
+        between.pair.completions(self.side, into);
     }
 
     fn completions(&mut self, into: &mut Vec<Owner>) {
-        self.shared.pair().completions(self.side, into);
+        self.shared.between().pair.completions(self.side, into);
     }
 
     fn room(&self) -> QueueLimit {
-        self.shared.pair().room(self.side)
+        self.shared.between().pair.room(self.side)
     }
 
     fn flush(&mut self) {
@@ -124,7 +126,8 @@ impl Port for PairPort {
 
 impl Drop for PairPort {
     fn drop(&mut self) {
-        self.shared.gone[self.side as usize].store(true, Ordering::Release);
+        // Under the lock: who set its bell before it read hears it, who reads later finds the end.
+        self.shared.between().gone[self.side as usize] = true;
         self.shared.ring(self.side.other());
     }
 }

@@ -41,11 +41,17 @@ impl From<SocketAddr> for ListenOptions {
     }
 }
 
+/// What `accept` says where it would wait for ever.
+const ASKS: &str = "this listener asks: incoming_request() tells who wants to connect, and Incoming::accept() gives the connection";
+/// What `incoming_request` says where it would wait for ever.
+const DOES_NOT_ASK: &str = "this listener does not ask: accept() gives its connections (or listen with bind_any() or ListenOptions::ask)";
+
 /// A TCP listener. Dropping it resets connections that nobody has accepted. Its methods are cancel-safe; those that state
 /// no other error fail only when the stack was shut down.
 #[derive(Debug)]
 pub struct TcpListener {
     pub(crate) sock: Sock,
+    asks: bool,
 }
 
 impl TcpListener {
@@ -89,13 +95,13 @@ impl TcpListener {
             }
             Ok(id)
         })?;
-        Ok(Self { sock })
+        Ok(Self { sock, asks: options.ask })
     }
 
     /// The next connection and its peer.
     ///
     /// # Errors
-    /// See [`TcpListener`].
+    /// [`io::ErrorKind::InvalidInput`] for a listener that asks; see [`TcpListener`].
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         poll_fn(|cx| self.poll_accept(cx)).await
     }
@@ -105,13 +111,27 @@ impl TcpListener {
     /// # Errors
     /// See [`TcpListener`].
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        poll_accept(&self.sock, cx).map_ok(|(sock, peer)| (TcpStream { sock }, peer))
+        self.poll_sock(cx).map_ok(|(sock, peer)| (TcpStream { sock }, peer))
     }
 
-    /// The next peer that wants to connect, before its SYN is answered. For listeners that ask; on others it never returns.
+    /// The next connection of a listener, as a socket that somebody holds.
+    pub(crate) fn poll_sock(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Sock, SocketAddr)>> {
+        if self.asks {
+            return Poll::Ready(Err(invalid(ASKS)));
+        }
+        let sock = &self.sock;
+        let accepted = sock.poll_inner(cx, |inner, now| {
+            let (id, peer) = inner.core.tcp_accept(now, sock.id)?;
+            inner.registry.insert(id);
+            Ok((id, peer))
+        });
+        accepted.map_ok(|(id, peer)| (Sock::new(sock.handle.clone(), id), peer))
+    }
+
+    /// The next peer that wants to connect, before its SYN is answered.
     ///
     /// # Errors
-    /// See [`TcpListener`].
+    /// [`io::ErrorKind::InvalidInput`] for a listener that does not ask; see [`TcpListener`].
     pub async fn incoming_request(&self) -> io::Result<Incoming> {
         poll_fn(|cx| self.poll_incoming(cx)).await
     }
@@ -121,7 +141,13 @@ impl TcpListener {
     /// # Errors
     /// See [`TcpListener`].
     pub fn poll_incoming(&self, cx: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
-        poll_incoming(&self.sock, cx)
+        use lowwater_core::base::Error::WouldBlock;
+        if !self.asks {
+            return Poll::Ready(Err(invalid(DOES_NOT_ASK)));
+        }
+        let sock = &self.sock;
+        sock.poll_inner(cx, |inner, _| inner.asks.next(sock.id).ok_or(WouldBlock))
+            .map_ok(|(request, tuple)| Incoming::new(sock.handle.clone(), sock.id, request, tuple))
     }
 
     /// Where it listens; unspecified and 0 stand for any.
@@ -151,21 +177,4 @@ pub(crate) fn bind_first(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<
         }
     }
     Err(last)
-}
-
-/// The next connection of a listener, as a socket that somebody holds.
-pub(crate) fn poll_accept(sock: &Sock, cx: &mut Context<'_>) -> Poll<io::Result<(Sock, SocketAddr)>> {
-    sock.poll_inner(cx, |inner, now| {
-        let (id, peer) = inner.core.tcp_accept(now, sock.id)?;
-        inner.registry.insert(id);
-        Ok((id, peer))
-    })
-    .map_ok(|(id, peer)| (Sock::new(sock.handle.clone(), id), peer))
-}
-
-/// The next request of a listener that asks.
-pub(crate) fn poll_incoming(sock: &Sock, cx: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
-    use lowwater_core::base::Error::WouldBlock;
-    sock.poll_inner(cx, |inner, _| inner.asks.next(sock.id).ok_or(WouldBlock))
-        .map_ok(|(request, tuple)| Incoming::new(sock.handle.clone(), sock.id, request, tuple))
 }

@@ -6,8 +6,8 @@ mod split;
 mod stream;
 
 pub use incoming::Incoming;
+pub(crate) use listener::bind_first;
 pub use listener::{ListenOptions, TcpListener};
-pub(crate) use listener::{bind_first, poll_accept, poll_incoming};
 pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
 pub(crate) use stream::start_connect;
 pub use stream::{ConnectOptions, TcpStream};

@@ -6,7 +6,7 @@ use crate::shared::Handle;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use bytes::Bytes;
-use lowwater_core::tcp::{SocketOptions, TcpInfo};
+use lowwater_core::tcp::{SocketOptions, TcpInfo, WaitReport};
 use std::future::poll_fn;
 use std::io;
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
@@ -266,6 +266,14 @@ impl TcpStream {
     /// See [`TcpStream`].
     pub fn info(&self) -> io::Result<TcpInfo> {
         self.sock.info()
+    }
+
+    /// Why it does not send, for how long, and how often each reason was met.
+    ///
+    /// # Errors
+    /// See [`TcpStream`].
+    pub fn wait_report(&self) -> io::Result<WaitReport> {
+        self.sock.wait_report()
     }
 
     /// Halves that borrow the stream.

@@ -24,7 +24,7 @@ pub struct QueueSpec {
 /// One direction of a link, from the sending host (or router) to the next one. Chances are in 10^-6 per packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PipeSpec {
-    /// The host's device; `None` for a hop that begins at a router.
+    /// The host's device, which a pipe from a host needs; `None` for a hop that begins at a router.
     pub nic: Option<NicSpec>,
     /// The MTU of the hop behind the router; 0 is unlimited.
     pub mtu: u16,
