@@ -486,3 +486,15 @@ fn a_connection_without_its_buffers_is_small() {
     use crate::tcp::Conn;
     assert!(size_of::<Conn>() <= 1_280, "{}", size_of::<Conn>());
 }
+
+#[test]
+fn nobody_connects_to_many() {
+    let mut w = World::plain();
+    let options = options(&w);
+    for to in
+        [v4(255), IpAddr::from([255; 4]), IpAddr::from([224, 0, 0, 1]), "ff02::1".parse().expect("valid")]
+    {
+        let (now, stack) = (w.now, &mut w.stacks[0]);
+        assert_eq!(stack.tcp_connect(now, at(to, 80), None, &options), Err(Error::NoRoute), "{to}");
+    }
+}
