@@ -1,6 +1,6 @@
 //! Everything that CI runs, stage by stage, with the time of each and a truthful last line.
 use crate::bound::within;
-use crate::command::{Outcome, cargo, heard, program, run, run_watched};
+use crate::command::{Outcome, cargo, cargo_name, heard, program, run, run_watched};
 use crate::{rules, tidy, tools};
 use std::panic::resume_unwind;
 use std::thread;
@@ -106,14 +106,17 @@ fn test(tests: &mut Tests) -> Outcome {
     known?;
     let mut rest = cargo(&["test", "--workspace", "--no-fail-fast", "--", "--exact"]);
     rest.args(listed(&list).flat_map(|name| ["--skip", name]));
-    let counting = ["-n", "19", "cargo", "test", "--workspace", "--no-fail-fast", "--test", COUNTS];
+    let counting = ["-n", "19", &cargo_name(), "test", "--workspace", "--no-fail-fast", "--test", COUNTS];
     thread::scope(|s| {
         let counts = s.spawn(|| heard(&mut program("nice", &counting)));
         let outcome = run_watched(&mut rest, &mut |line| tests.watch(line));
         let (said, counted) = counts.join().unwrap_or_else(|panic| resume_unwind(panic));
         println!("{said}");
         said.lines().for_each(|line| tests.watch(line));
-        outcome.and(counted)
+        match (outcome, counted) {
+            (Err(one), Err(other)) => Err(format!("{one}; {other}")),
+            (one, other) => one.and(other),
+        }
     })
 }
 

@@ -14,7 +14,12 @@ pub(crate) fn root() -> PathBuf {
 
 /// `cargo` with these arguments at the root.
 pub(crate) fn cargo<S: AsRef<str>>(args: &[S]) -> Command {
-    program(&std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), args)
+    program(&cargo_name(), args)
+}
+
+/// The cargo that runs this, else the one that is found.
+pub(crate) fn cargo_name() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
 }
 
 /// Any program with these arguments at the root.

@@ -289,7 +289,6 @@ impl Builder {
             sets: Sets::default(),
             devices: ports.iter().map(|p| p.id).collect(),
             phase: Phase::Running,
-            shut: Vec::new(),
             asleep: None,
             brief: false,
             mourners: Vec::new(),

@@ -48,6 +48,8 @@ impl Slot {
 pub(crate) struct Registry {
     slots: Vec<Slot>,
     len: usize,
+    /// Closed by the end of the stack.
+    shut: Vec<SocketId>,
 }
 
 /// Place and generation of a name.
@@ -83,10 +85,18 @@ impl Registry {
         self.len
     }
 
-    /// A handle holds this one.
-    pub(crate) fn holds(&self, id: SocketId) -> bool {
-        let (index, generation) = parts(id);
-        self.slots.get(index).is_some_and(|slot| slot.generation == generation)
+    /// The end of the stack has closed these, whoever still holds them.
+    pub(crate) fn shut(&mut self, ids: Vec<SocketId>) {
+        self.shut = ids;
+    }
+
+    /// Sockets that handles hold and that the end of the stack has not closed.
+    pub(crate) fn open(&self) -> usize {
+        let held = |&&id: &&SocketId| {
+            let (index, generation) = parts(id);
+            self.slots.get(index).is_some_and(|slot| slot.generation == generation)
+        };
+        self.len - self.shut.iter().filter(held).count()
     }
 
     /// Their names.

@@ -58,8 +58,6 @@ pub(crate) struct Inner {
     pub(crate) sets: Sets,
     pub(crate) devices: Vec<DeviceId>,
     pub(crate) phase: Phase,
-    /// Listeners that the end of the stack has closed, whoever still holds them.
-    pub(crate) shut: Vec<SocketId>,
     /// Until when the driver sleeps; `None` while it is awake and will look again before it sleeps.
     pub(crate) asleep: Option<Instant>,
     /// The call at hand sends so little that its thread may as well give it to the device.
@@ -180,8 +178,7 @@ impl Inner {
 
     /// Sockets that nobody holds any more and that still close in the background.
     pub(crate) fn background(&self) -> usize {
-        let shut = self.shut.iter().filter(|&&id| self.registry.holds(id)).count();
-        (self.core.open_sockets() + shut).saturating_sub(self.registry.len())
+        self.core.open_sockets().saturating_sub(self.registry.open())
     }
 
     /// Starts draining: listeners go at once, with what waits in their backlogs.
@@ -193,7 +190,7 @@ impl Inner {
                 for &id in &listeners {
                     let _ = self.core.close(now, id);
                 }
-                self.shut = listeners;
+                self.registry.shut(listeners);
                 self.phase = Phase::Draining(until);
             }
             Phase::Draining(before) => self.phase = Phase::Draining(before.min(until)),

@@ -138,7 +138,7 @@ impl Stack {
         self.handle.bell.wake();
     }
 
-    /// Why a device stopped working, where one did: it was deleted, or the stack at the other end of a [`link::pair`](crate::link::pair()) has ended. Its
+    /// Why a device stopped working, where one did: a TUN that was deleted, or the stack at the other end of a [`link::pair`](crate::link::pair()) has ended. Its
     /// routes went with it: connections that had no other way have ended with [`NetworkUnreachable`](std::io::ErrorKind::NetworkUnreachable), and so does
     /// connecting or sending there. Listeners go on, for other devices and the loopback one.
     #[must_use]

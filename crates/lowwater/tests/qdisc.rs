@@ -101,6 +101,6 @@ fn wrong_words_and_devices_are_told() {
     let (a, _b) = two("pfifo");
     let wrong = a.set_qdisc(0, "netem loss").unwrap_err();
     assert!(wrong.to_string().contains("loss lacks its value; allowed: 0% to 100%"), "{wrong}");
-    assert!(a.set_qdisc(1, "pfifo").unwrap_err().to_string().contains("no such device"));
+    assert!(a.set_qdisc(1, "pfifo").unwrap_err().to_string().contains("there is no device 1"));
     assert!(a.qdisc(1).is_none() && a.qdisc(0).is_some_and(|q| q.kind == "pfifo"));
 }

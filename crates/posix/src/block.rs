@@ -25,6 +25,8 @@ pub(crate) struct Progress {
     pub(crate) done: usize,
     /// A write that opened its connection itself, or may have.
     pub(crate) fast: bool,
+    /// It has waited for the connection that it opened, and written nothing since.
+    pub(crate) first: bool,
     /// The number of a write that has one (MSG_ZEROCOPY).
     pub(crate) zerocopy: Option<u32>,
     /// Bytes read.

@@ -46,7 +46,11 @@ impl Host {
             Kind::Conn(id) if sock.attempt == Attempt::Open => {
                 let still = if p.begun { Errno::EINPROGRESS } else { Errno::EALREADY };
                 match self.connect_result(write.fd, id, nonblocking, still, p)? {
-                    Some(_) => Ok(None),
+                    Some(_) => {
+                        // Whatever it looks at before a write it looks at now (`tcp_sendmsg_locked`).
+                        p.first = true;
+                        Ok(None)
+                    }
                     None => Ok(Some(Ok(None))),
                 }
             }

@@ -230,7 +230,7 @@ impl Host {
         &mut self,
         id: SocketId,
         (write, patient): (&Write, bool),
-        p: &Progress,
+        p: &mut Progress,
     ) -> Result<usize, Error> {
         let rest = write.data.get(p.done..).unwrap_or_default();
         // What cannot be read fails as a whole once there is room for it.
@@ -244,7 +244,8 @@ impl Host {
         // (`sk_stream_wait_memory`).
         let rest = if p.over() { &[] } else { rest };
         let cuts = if p.zerocopy.is_some() { write.cuts.as_slice() } else { &[] };
-        let (mut done, mut flags) = (0, write.send_flags(patient, p.begun, p.done > 0));
+        let resumed = p.begun && !core::mem::take(&mut p.first);
+        let (mut done, mut flags) = (0, write.send_flags(patient, resumed, p.done > 0));
         for cut in cuts.iter().filter(|cut| **cut > p.done && **cut < write.data.len()) {
             let part = rest.get(done..cut - p.done).unwrap_or_default();
             let ends = SendFlags { more: false, eor: true, ..flags };

@@ -191,7 +191,7 @@ mod tests {
         };
         let mut figures = Figures::default();
         named.iter().for_each(|(name, value)| figures.put(name, *value));
-        Done { plan, figures: Some(figures), broken: None, spread: Vec::new(), wall_s: 0.0 }
+        Done { plan, figures: Some(figures), broken: None, runs: 1, spread: Vec::new(), wall_s: 0.0 }
     }
 
     #[test]

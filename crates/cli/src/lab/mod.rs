@@ -68,6 +68,7 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
             measured => measured?,
         }
     }
+    let failed_beside = guest::failed(&plans);
     let plans = seeds::each(plans);
     let mut render = Render::start(&lab.options, plans.len())?;
     runs::run_all(&plans, &stop, |event| render.on_event(event))?;
@@ -80,7 +81,7 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
             "{} {} with seed {} broke a promise: {broken}. This is a bug of lowwater: please report it with the command line",
             d.plan.experiment.name, d.plan.name, d.plan.seed
         ))),
-        None => guest::failed(&plans).or(unreported).map_or(Ok(ExitCode::SUCCESS), Err),
+        None => failed_beside.or(unreported).map_or(Ok(ExitCode::SUCCESS), Err),
     }
 }
 

@@ -70,7 +70,8 @@ impl Render {
                 }
                 self.write_files(&done, &line)?;
                 let mut done = *done;
-                if done.plan.seed != done.plan.asked.seed {
+                if self.done.last().is_some_and(|last| last.plan.is_of_the_same_as(&done.plan)) {
+                    // Those of the first seed are drawn.
                     done.forget_samples();
                 }
                 self.done.push(done);

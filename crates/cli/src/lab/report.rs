@@ -64,7 +64,7 @@ fn row(experiment: &Experiment, d: &Done) -> Value {
         json!({"value": told.ours, "others": told.below()})
     };
     json!({
-        "name": d.plan.label(),
+        "name": d.label(),
         "about": d.plan.about(),
         "parameters": parameters(&*d.plan.scenario),
         "complete": d.figures.as_ref().is_some_and(|f| f.complete),

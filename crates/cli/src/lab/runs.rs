@@ -132,6 +132,8 @@ pub(crate) struct Done {
     pub(crate) figures: Option<Figures>,
     /// The promise that was broken.
     pub(crate) broken: Option<Broken>,
+    /// How many runs these are, of several seeds.
+    pub(crate) runs: usize,
     /// How far each figure went, where these are several runs.
     pub(crate) spread: Vec<Spread>,
     /// Seconds on the wall.
@@ -139,6 +141,13 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// The name of its row: where somebody stopped the runs, with how many of its seeds ended.
+    pub(crate) fn label(&self) -> String {
+        let (ended, wanted) = (self.runs as u64, self.plan.asked.seeds);
+        let cut = if ended < wanted { format!(" ({ended} of {wanted} seeds)") } else { String::new() };
+        self.plan.label() + &cut
+    }
+
     /// Drops what is drawn over time: of several seeds it is that of the first.
     pub(crate) fn forget_samples(&mut self) {
         if let Some(figures) = &mut self.figures {
@@ -239,5 +248,5 @@ fn run_one(
         Err(broken) => (None, Some(broken)),
     };
     let wall_s = began.elapsed().as_secs_f64();
-    Some(Done { plan: plan.clone(), figures, broken, spread: Vec::new(), wall_s })
+    Some(Done { plan: plan.clone(), figures, broken, runs: 1, spread: Vec::new(), wall_s })
 }

@@ -14,6 +14,8 @@ pub(crate) struct Spread {
     pub(crate) least: f64,
     /// The most of all.
     pub(crate) most: f64,
+    /// In how many runs it was measured.
+    pub(crate) runs: usize,
 }
 
 /// Each plan with each of its seeds, those of one plan behind each other.
@@ -40,6 +42,7 @@ fn one(runs: &[Done]) -> Done {
     if runs.len() == 1 {
         return all;
     }
+    all.runs = runs.len();
     all.wall_s = runs.iter().map(|d| d.wall_s).sum();
     all.broken = runs.iter().find_map(|d| d.broken.clone());
     let measured: Vec<&Figures> = runs.iter().filter_map(|d| d.figures.as_ref()).collect();
@@ -73,7 +76,7 @@ fn middle(mut values: Vec<f64>) -> Option<f64> {
 
 fn spread(runs: &[&Figures], figure: &'static str) -> Option<Spread> {
     let values = values(runs, figure);
-    Some(Spread { figure, least: *values.first()?, most: *values.last()? })
+    Some(Spread { figure, least: *values.first()?, most: *values.last()?, runs: values.len() })
 }
 
 #[cfg(test)]
@@ -93,7 +96,7 @@ mod tests {
         let median = median(&all, runs[0].clone());
         assert_eq!(median.get("retrans_segs"), Some(3.0));
         let told = spread(&all, "retrans_segs");
-        assert_eq!(told, Some(Spread { figure: "retrans_segs", least: 1.0, most: 5.0 }));
+        assert_eq!(told, Some(Spread { figure: "retrans_segs", least: 1.0, most: 5.0, runs: 3 }));
         assert_eq!((middle(vec![4.0, 1.0]), middle(Vec::new())), (Some(2.5), None));
         assert_eq!(spread(&all, "goodput_mbps"), None);
     }

@@ -1,6 +1,7 @@
 //! The tables of the lab: one per experiment with a row per run, and one of before and after.
 use super::catalog::{Column, EXPERIMENTS, Experiment, Measured, Pair};
 use super::runs::Done;
+use super::seeds::Spread;
 use super::words;
 use comfy_table::{Cell, CellAlignment, Table};
 
@@ -69,7 +70,7 @@ fn runs(experiment: &Experiment, done: &[&Done], width: Option<usize>) -> Vec<St
     let head: Vec<_> =
         [experiment.name].into_iter().chain(heads).chain(["wall s"]).map(str::to_owned).collect();
     let row = |d: &&Done| {
-        let mut row = vec![d.plan.label().replace(" with ", "\nwith ").replace(", ", "\n")];
+        let mut row = vec![d.label().replace(" (", "\n(").replace(" with ", "\nwith ").replace(", ", "\n")];
         match &d.figures {
             Some(figures) => row.extend(experiment.columns.iter().map(|column| {
                 let cut = if figures.complete || column.figure != "elapsed_s" { "" } else { " (cut)" };
@@ -116,10 +117,17 @@ pub(super) fn told(d: &Done, column: &Column) -> Told {
         d.plan.then().into_iter().filter_map(|(who, figures)| Some((who, text(of(figures, column.figure)?))));
     let now = d.plan.linux_now.iter().find(|(name, _)| name == column.figure);
     let others = then.chain(now.map(|(_, value)| ("Linux now", text(*value)))).collect();
-    let spread = d.spread.iter().find(|s| s.figure == column.figure).map(|s| (text(s.least), text(s.most)));
-    let spread =
-        spread.filter(|(least, most)| least != most).map(|(least, most)| format!("{least} to {most}"));
+    let spread = d.spread.iter().find(|s| s.figure == column.figure);
+    let spread = spread.and_then(|s| spread_text(s, &text(s.least), &text(s.most), d.runs));
     Told { ours: ours.unwrap_or_default(), spread, others }
+}
+
+/// The least and the most where they differ, and in how many runs it was measured where that was not in all.
+fn spread_text(spread: &Spread, least: &str, most: &str, runs: usize) -> Option<String> {
+    let part = (spread.runs < runs).then(|| format!("in {} of {runs}", spread.runs));
+    let range = (least != most).then(|| format!("{least} to {most}"));
+    let all: Vec<_> = range.into_iter().chain(part).collect();
+    (!all.is_empty()).then(|| all.join(" "))
 }
 
 /// Packets of data by round trip, where they were counted.
@@ -232,7 +240,7 @@ mod tests {
             plan.linux_now = vec![("ip_out_requests".to_owned(), 180.0)];
             let mut figures = Figures::default();
             figures.put("ip_out_requests", 176.0);
-            Done { plan, figures: Some(figures), broken: None, spread: Vec::new(), wall_s: 0.0 }
+            Done { plan, figures: Some(figures), broken: None, runs: 1, spread: Vec::new(), wall_s: 0.0 }
         };
         (all(&plans.into_iter().map(ran).collect::<Vec<_>>(), None), given)
     }
@@ -263,7 +271,7 @@ mod tests {
             let ran = |plan: crate::lab::runs::Plan| {
                 let mut figures = Figures::default();
                 figures.put("queued_bytes_per_flow", 1_024_000.0);
-                Done { plan, figures: Some(figures), broken: None, spread: Vec::new(), wall_s: 0.0 }
+                Done { plan, figures: Some(figures), broken: None, runs: 1, spread: Vec::new(), wall_s: 0.0 }
             };
             all(&plans.into_iter().map(ran).collect::<Vec<_>>(), None)
         };

@@ -110,6 +110,13 @@ impl Ip {
         Ok(())
     }
 
+    /// True when all hosts of a subnet of this device have the address, or all at its link.
+    #[must_use]
+    pub fn is_broadcast(&self, device: DeviceId, addr: IpAddr) -> bool {
+        let IpAddr::V4(addr) = addr else { return false };
+        self.ifaces.get(device).is_some_and(|iface| iface.is_broadcast(addr))
+    }
+
     /// Lets a device accept packets to any unicast destination, or stops that.
     ///
     /// # Errors

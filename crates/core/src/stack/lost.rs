@@ -33,8 +33,10 @@ impl Stack {
         let leads = |src: Option<IpAddr>, dst: IpAddr| self.route(src, dst).is_ok_and(|to| by(to.device));
         match self.sockets.get(id).map(|entry| &entry.socket) {
             Some(Socket::Tcp(conn)) => leads(Some(conn.tuple().local_ip), conn.tuple().remote_ip),
-            Some(Socket::Udp(udp)) => udp.remote.is_some_and(|remote| leads(None, remote.ip())),
-            Some(Socket::Sctp(sctp)) => sctp.assoc.paths().iter().any(|(_, path)| leads(None, path.remote)),
+            Some(Socket::Udp(udp)) => {
+                udp.remote.is_some_and(|remote| leads(Some(udp.local.ip()), remote.ip()))
+            }
+            Some(Socket::Sctp(_)) => self.sctp_leads(id, by),
             Some(Socket::Listener(_) | Socket::SctpListener(_)) | None => false,
         }
     }

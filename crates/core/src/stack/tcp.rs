@@ -50,14 +50,22 @@ impl Stack {
         local: Option<SocketAddr>,
         options: &SocketOptions,
     ) -> Result<(Setup, Path, Option<Reusable>), Error> {
-        if remote.port() == 0 || remote.ip().is_unspecified() || remote.ip().is_multicast() {
+        if remote.port() == 0 || remote.ip().is_unspecified() {
             return Err(Error::Invalid);
+        }
+        if remote.ip().is_multicast() {
+            return Err(Error::NoRoute);
         }
         let bound = local.map(|l| l.ip()).filter(|ip| !ip.is_unspecified());
         if let Some(ip) = bound {
             self.check_own(ip)?;
         }
-        let src = self.route(bound, remote.ip())?.src;
+        let way = self.route(bound, remote.ip())?;
+        // A connection has one peer (`tcp_v4_connect`).
+        if self.ip.is_broadcast(way.device, remote.ip()) {
+            return Err(Error::NoRoute);
+        }
+        let src = way.src;
         let port = self.local_port(src, remote, local.map_or(0, |l| l.port()))?;
         let tuple = Tuple::new(SocketAddr::new(src, port), remote);
         let path = self.path(Some(src), &tuple)?;

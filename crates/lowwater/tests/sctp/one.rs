@@ -271,6 +271,12 @@ async fn who_cannot_connect_learns_why() {
     assert_eq!(try_at(&["192.0.2.1:9"]).await, Err(ErrorKind::NetworkUnreachable));
     assert_eq!(try_at(&["10.0.1.1:9", "10.0.2.1:10"]).await, Err(ErrorKind::InvalidInput));
     assert_eq!(try_at(&[]).await, Err(ErrorKind::InvalidInput));
+    for (ours, the_peers) in [(0, 10), (10, 0)] {
+        let options = SctpOptions { num_ostreams: ours, max_instreams: the_peers, ..stacks.1.sctp_options() };
+        let none = ConnectOptions { options: Some(options), ..ConnectOptions::default() };
+        let told = soon(SctpAssociation::connect_with(&stacks.1, "10.0.1.1:7", &none)).await.unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::InvalidInput, "an association without streams is none");
+    }
     let (there, here) = pair(&stacks, &stacks.0.sctp_options()).await;
     assert_eq!(here.send(b"", on(0)).await.unwrap_err().kind(), ErrorKind::InvalidInput);
     assert_eq!(here.send(b"x", on(10)).await.unwrap_err().kind(), ErrorKind::InvalidInput);

@@ -46,7 +46,8 @@ impl PacketDevice {
     /// may wait.
     ///
     /// # Errors
-    /// When the interface is gone (ENXIO); frames read before are in `into`. An interface that is only down has no frames.
+    /// What the kernel says of the socket; frames read before are in `into`. An interface that is down has no frames, and one that is deleted looks
+    /// the same: the kernel says ENETDOWN of both, when the first step of the deletion is done.
     pub fn recv_batch(
         &mut self,
         at: Instant,

@@ -25,7 +25,7 @@ impl Tun {
     /// them are counted and passed over.
     ///
     /// # Errors
-    /// When the device is gone (EBADFD) or down (EIO).
+    /// When the device is gone (EBADFD); one that is down has no frames.
     pub fn recv(&mut self, at: Instant) -> io::Result<Option<Packet>> {
         loop {
             match self.read_frame(at)? {
@@ -82,6 +82,11 @@ impl Tun {
         match retry_on_intr(|| sys::read_into(&self.fd, &mut self.buffer)) {
             Ok(_) => {}
             Err(Errno::AGAIN) => return Ok(Read::Empty),
+            // A kind of super-packet that the header cannot describe; the kernel has dropped it.
+            Err(Errno::INVAL) => {
+                self.counters.malformed += 1;
+                return Ok(Read::Malformed);
+            }
             Err(e) => return Err(e.into()),
         }
         let Some(offload) = self.offload_of_frame() else {

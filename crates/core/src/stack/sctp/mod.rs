@@ -137,7 +137,8 @@ impl Stack {
     ///
     /// # Errors
     /// [`Error::NoRoute`], [`Error::AddressNotAvailable`], [`Error::AddressInUse`] when there is such an association,
-    /// [`Error::Invalid`] for addresses that nobody can have, [`Error::NoBuffers`] as [`Stack::tcp_connect`].
+    /// [`Error::Invalid`] for addresses that nobody can have and options without a stream in either direction, [`Error::NoBuffers`] as
+    /// [`Stack::tcp_connect`].
     pub fn sctp_connect(
         &mut self,
         now: Instant,
@@ -149,7 +150,7 @@ impl Stack {
         self.check_events()?;
         let port = remotes.first().ok_or(Error::Invalid)?.port();
         let wrong = |a: &SocketAddr| a.port() != port || a.ip().is_unspecified() || a.ip().is_multicast();
-        if port == 0 || remotes.iter().any(wrong) {
+        if port == 0 || remotes.iter().any(wrong) || options.num_ostreams == 0 || options.max_instreams == 0 {
             return Err(Error::Invalid);
         }
         let (mine, mut local_port) = bound(locals)?;

@@ -1,6 +1,6 @@
 //! An association's turn to send: the route of each path, the common header, the checksum.
 use super::input::Arrived;
-use crate::base::{DropWhy, Error, FlowId, Instant, SocketId};
+use crate::base::{DeviceId, DropWhy, Error, FlowId, Instant, SocketId};
 use crate::ip::{Dst, OutputParams};
 use crate::packet::{Head, Offload, Owner, Packet};
 use crate::sctp::blue::BlueAnswer;
@@ -46,6 +46,13 @@ impl Stack {
         }
         let same = bound.iter().find(|ip| ip.is_ipv4() == remote.is_ipv4());
         self.route(Some(*same.ok_or(Error::NoRoute)?), remote)
+    }
+
+    /// A way to one of the peer's addresses leads by such a device.
+    pub(in crate::stack) fn sctp_leads(&self, id: SocketId, by: impl Fn(DeviceId) -> bool) -> bool {
+        let Some(Socket::Sctp(sctp)) = self.sockets.get(id).map(|entry| &entry.socket) else { return false };
+        let leads = |remote| self.sctp_route(&sctp.bound, remote).is_ok_and(|to| by(to.device));
+        sctp.assoc.paths().iter().any(|(_, path)| leads(path.remote))
     }
 
     /// Finds the routes of paths that have none, or whose routes may have changed, and registers their addresses.

@@ -536,3 +536,15 @@ fn with_another_way_a_connection_outlives_its_device() {
     w.run(SECOND);
     assert_eq!(w.stacks[0].tcp_recv(w.now, client, &mut [0; 8], false), Err(Error::NoRoute));
 }
+
+#[test]
+fn nobody_connects_to_many() {
+    let mut w = World::plain();
+    let options = options(&w);
+    for to in
+        [v4(255), IpAddr::from([255; 4]), IpAddr::from([224, 0, 0, 1]), "ff02::1".parse().expect("valid")]
+    {
+        let (now, stack) = (w.now, &mut w.stacks[0]);
+        assert_eq!(stack.tcp_connect(now, at(to, 80), None, &options), Err(Error::NoRoute), "{to}");
+    }
+}
