@@ -104,14 +104,14 @@ impl Conn {
         let Some(child) = self.child() else { return };
         let sent = child.request.sent();
         let sent = (sent.again == 0).then_some(sent.first);
-        if self.state == State::SynRecv {
+        let opens = self.state == State::SynRecv;
+        if opens {
             self.set_state(cx, State::Established);
             self.sample_handshake(cx, seg, sent);
             self.snd.wl1 = seg.seq;
             self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
             self.tx.note_window(self.snd.wnd);
             self.path.rate.count_syn_ack();
-            self.first_pacing_rate(cx);
             self.rx.allow_for_options();
             // Anew, since the window may be another than the SYN's (`tcp_rcv_state_process`).
             self.rx.guess_mss(self.mss());
@@ -122,6 +122,10 @@ impl Conn {
         self.release(false);
         let echo = self.echo_of(seg);
         self.tx.on_handshake_complete(cx, &mut self.path, echo);
+        if opens {
+            // With the window that it has now, which a loss that was none has given back.
+            self.first_pacing_rate(cx);
+        }
         // A FIN that shutdown asked for waited for this; that of close does not wait.
         self.finish_shutdown(cx);
     }

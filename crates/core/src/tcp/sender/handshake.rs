@@ -109,7 +109,8 @@ impl Sender {
         }
         self.recovery.timeouts.recovered(cx.now);
         self.recovery.timeouts.retransmits = 0;
-        if !self.flight.any_retrans_done() {
+        // What this acknowledgement sends again has gone by now in Linux (`tcp_xmit_recovery` in `tcp_ack`, `tcp_retrans_stamp_cleanup`).
+        if !self.flight.any_retrans_done() && !self.may_resend(path) {
             self.recovery.undo.stamp = None;
         }
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
