@@ -121,10 +121,7 @@ impl Conn {
             return Ok(segment);
         }
         if self.is_child() {
-            // Before the SYN-ACK is acknowledged nothing is sent again but what is too long for a router (`tcp_simple_retransmit`): what the
-            // SYN-ACK's timer found lost is no write's to send (`tcp_fastopen_synack_timer`).
-            let asked = hold.is_none().then(|| self.tx.next_retransmit(&self.path, max_segs, end)).flatten();
-            return match asked {
+            return match self.child_resend(max_segs, end, hold) {
                 Some(resend) => self.retransmit(cx, &resend),
                 None => self.new_data(cx, mss, packet_segs, hold),
             };
@@ -168,6 +165,15 @@ impl Conn {
             return self.next_data(cx, caps, hold);
         }
         self.new_data(cx, mss, packet_segs, hold)
+    }
+
+    /// Before the SYN-ACK is acknowledged nothing is sent again but what is too long for a router (`tcp_simple_retransmit`): what the
+    /// SYN-ACK's timer found lost is no write's to send (`tcp_fastopen_synack_timer`).
+    fn child_resend(&mut self, max_segs: u16, end: Seq, hold: Option<Hold>) -> Option<Resend> {
+        if hold.is_some() {
+            return None;
+        }
+        self.tx.next_retransmit(&self.path, max_segs, end)
     }
 
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
