@@ -459,7 +459,8 @@ impl Host {
         let reordering = self.stack.options(id).map_or(0, |o| o.reordering);
         let info = self.stack.tcp_info(self.now, id).unwrap_or_else(|_| self.unused(reordering));
         let max_window = self.stack.tcp_max_window(id).unwrap_or(0);
-        Residue { info, max_window, unsent: 0, rcv_mss: 0, at: self.now }.dissolved()
+        let unsent = info.notsent_bytes;
+        Residue { info, max_window, unsent, rcv_mss: 0, at: self.now }.dissolved()
     }
 
     /// The same of a listener, which changes little of what the connection before it left.
