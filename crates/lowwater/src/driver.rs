@@ -251,7 +251,8 @@ impl Driver {
         if stopped(inner, now) {
             return Next::Stop;
         }
-        if more_input || collected || devices.ports.iter().any(Attached::has_news) {
+        // What closed last may have done so just now, among sockets of this stack alone.
+        if more_input || collected || inner.is_drained() || devices.ports.iter().any(Attached::has_news) {
             return Next::Go;
         }
         let mut until = inner.core.next_deadline().unwrap_or(Instant::FAR_FUTURE);
@@ -295,7 +296,7 @@ impl Drop for Driver {
 /// Ends a stack that drains, when nothing closes in the background any more or its time is over: what is left is aborted.
 fn end(inner: &mut Inner, now: Instant) {
     let Phase::Draining(until) = inner.phase else { return };
-    if inner.background() > 0 && now < until {
+    if !inner.is_drained() && now < until {
         return;
     }
     let mut aborted = inner.core.abort_orphans(now);

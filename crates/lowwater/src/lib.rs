@@ -60,6 +60,7 @@ mod driver;
 mod error;
 pub mod link;
 mod observe;
+mod options;
 pub mod port;
 pub mod ready;
 mod registry;

@@ -181,6 +181,11 @@ impl Inner {
         self.core.open_sockets().saturating_sub(self.registry.open())
     }
 
+    /// It drains, and nothing closes in the background any more.
+    pub(crate) fn is_drained(&self) -> bool {
+        matches!(self.phase, Phase::Draining(_)) && self.background() == 0
+    }
+
     /// Starts draining: listeners go at once, with what waits in their backlogs.
     pub(crate) fn drain(&mut self, now: Instant, until: Instant) {
         match self.phase {

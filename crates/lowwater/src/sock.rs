@@ -1,9 +1,11 @@
 //! A socket as every handle holds it: its stack, its name, and the three ways to call the core.
 use crate::error::{io_error, stopped};
+use crate::options::{check_sctp, check_tcp};
 use crate::registry::Side;
 use crate::shared::{BRIEF_BYTES, Handle, Inner, Phase};
 use bytes::Bytes;
 use lowwater_core::base::{Error, Instant, SocketId};
+use lowwater_core::sctp::SctpOptions;
 use lowwater_core::stack::Stack as Core;
 use lowwater_core::tcp::{How, Ready, SendFlags, SocketOptions, State, TcpInfo, WaitReport};
 use std::io;
@@ -221,10 +223,20 @@ impl Sock {
     }
 
     pub(crate) fn set_options(&self, change: impl FnOnce(&mut SocketOptions)) -> io::Result<()> {
-        self.call(|core, now, id| {
-            let mut options = core.options(id)?.clone();
+        self.handle.enter_live(|inner, now, _| {
+            let mut options = inner.core.options(self.id).map_err(io_error)?.clone();
             change(&mut options);
-            core.set_options(now, id, options)
+            check_tcp(&options)?;
+            inner.core.set_options(now, self.id, options).map_err(io_error)
+        })
+    }
+
+    pub(crate) fn set_sctp_options(&self, change: impl FnOnce(&mut SctpOptions)) -> io::Result<()> {
+        self.handle.enter_live(|inner, now, _| {
+            let mut options = inner.core.sctp_options(self.id).map_err(io_error)?.clone();
+            change(&mut options);
+            check_sctp(&options)?;
+            inner.core.sctp_set_options(now, self.id, options).map_err(io_error)
         })
     }
 

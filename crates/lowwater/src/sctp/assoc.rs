@@ -1,6 +1,7 @@
 //! An association for async programs: one-to-one, and one among many as its socket shows it.
 use super::{AssocId, ConnectOptions, all, association_calls};
 use crate::error::io_error;
+use crate::options::check_sctp;
 use crate::registry::Side;
 use crate::shared::Handle;
 use crate::sock::Sock;
@@ -59,6 +60,7 @@ impl SctpAssociation {
     /// Those of [`connect_with`](Self::connect_with) that need no answer; the others come with the next call.
     pub fn open(stack: &Stack, addrs: impl ToSocketAddrs, options: &ConnectOptions) -> io::Result<Self> {
         let remotes = all(addrs)?;
+        options.options.as_ref().map_or(Ok(()), check_sctp)?;
         let sock = Sock::open(&stack.handle, |inner, now| {
             let own = options.options.clone();
             let own = own.unwrap_or_else(|| SctpOptions::new(inner.core.sysctl()));

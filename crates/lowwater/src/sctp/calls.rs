@@ -73,16 +73,24 @@ macro_rules! association_calls {
         /// Changes options; those of paths reach all paths that there are.
         ///
         /// # Errors
-        /// When the stack was shut down.
+        /// When the stack was shut down; [`std::io::ErrorKind::InvalidInput`] for options that no association could work with.
         pub fn set_options(
             &self,
             change: impl FnOnce(&mut lowwater_core::sctp::SctpOptions),
         ) -> std::io::Result<()> {
+            let mut wrong = None;
             self.call(|core, now, id| {
                 let mut options = core.sctp_options(id)?.clone();
                 change(&mut options);
-                core.sctp_set_options(now, id, options)
-            })
+                match crate::options::check_sctp(&options) {
+                    Ok(()) => core.sctp_set_options(now, id, options),
+                    Err(e) => {
+                        wrong = Some(e);
+                        Ok(())
+                    }
+                }
+            })?;
+            wrong.map_or(Ok(()), Err)
         }
 
         /// Changes one path: its heartbeats, and how many errors it is allowed. A changed interval takes effect at once.

@@ -1,6 +1,7 @@
 //! A listener of associations for async programs.
 use super::assoc::SctpAssociation;
 use super::{ListenOptions, all};
+use crate::options::check_sctp;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use lowwater_core::sctp::SctpOptions;
@@ -67,12 +68,13 @@ impl SctpListener {
     /// # Errors
     /// When the stack was shut down.
     pub fn set_options(&self, change: impl FnOnce(&mut SctpOptions)) -> io::Result<()> {
-        set_options(&self.sock, change)
+        self.sock.set_sctp_options(change)
     }
 }
 
 /// A listener of the core; one that collects associations is a one-to-many socket.
 pub(super) fn listen(stack: &Stack, options: &ListenOptions, many: bool) -> io::Result<Sock> {
+    options.options.as_ref().map_or(Ok(()), check_sctp)?;
     Sock::open(&stack.handle, |inner, now| {
         let inherited = options.options.clone();
         let mut inherited = inherited.unwrap_or_else(|| SctpOptions::new(inner.core.sysctl()));
@@ -82,14 +84,5 @@ pub(super) fn listen(stack: &Stack, options: &ListenOptions, many: bool) -> io::
             inner.endpoints.insert(id, options.associations);
         }
         Ok(id)
-    })
-}
-
-/// Changes what a listener hands on.
-pub(super) fn set_options(sock: &Sock, change: impl FnOnce(&mut SctpOptions)) -> io::Result<()> {
-    sock.call(|core, now, id| {
-        let mut options = core.sctp_options(id)?.clone();
-        change(&mut options);
-        core.sctp_set_options(now, id, options)
     })
 }

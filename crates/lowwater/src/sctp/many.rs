@@ -1,6 +1,6 @@
 //! A one-to-many socket for async programs: one port, many associations.
 use super::assoc::{Association, SctpAssociation, connected};
-use super::listener::{listen, set_options};
+use super::listener::listen;
 use super::{AssocId, ListenOptions, all, bound};
 use crate::error::{io_error, stopped};
 use crate::registry::Side;
@@ -236,7 +236,7 @@ impl SctpSocket {
     /// # Errors
     /// When the stack was shut down.
     pub fn set_options(&self, change: impl FnOnce(&mut SctpOptions)) -> io::Result<()> {
-        set_options(&self.sock, |options| {
+        self.sock.set_sctp_options(|options| {
             change(options);
             options.arrivals = true;
         })

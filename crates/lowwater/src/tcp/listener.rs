@@ -2,6 +2,7 @@
 use super::incoming::Incoming;
 use super::stream::TcpStream;
 use crate::error::{invalid, io_error};
+use crate::options::check_tcp;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use lowwater_core::stack::{ListenAddr, ListenOptions as CoreOptions};
@@ -82,8 +83,9 @@ impl TcpListener {
     /// Listens as `options` say.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`].
+    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`]; [`io::ErrorKind::InvalidInput`] for options that no connection could work with.
     pub fn listen(stack: &Stack, options: &ListenOptions) -> io::Result<Self> {
+        options.options.as_ref().map_or(Ok(()), check_tcp)?;
         let sock = Sock::open(&stack.handle, |inner, now| {
             let inherited = options.options.clone();
             let inherited = inherited.unwrap_or_else(|| SocketOptions::new(inner.core.sysctl()));

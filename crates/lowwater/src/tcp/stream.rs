@@ -1,6 +1,7 @@
 //! A TCP connection for async programs.
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::error::invalid;
+use crate::options::check_tcp;
 use crate::registry::Side;
 use crate::shared::Handle;
 use crate::sock::Sock;
@@ -295,6 +296,7 @@ pub(crate) fn start_connect(
     remote: SocketAddr,
     options: &ConnectOptions,
 ) -> io::Result<Sock> {
+    options.options.as_ref().map_or(Ok(()), check_tcp)?;
     Sock::open(handle, |inner, now| {
         let socket_options =
             options.options.clone().unwrap_or_else(|| SocketOptions::new(inner.core.sysctl()));
