@@ -66,7 +66,7 @@ impl SctpListener {
     /// Changes the options that associations get from now on.
     ///
     /// # Errors
-    /// When the stack was shut down.
+    /// When the stack was shut down; [`io::ErrorKind::InvalidInput`] for options that no association could work with.
     pub fn set_options(&self, change: impl FnOnce(&mut SctpOptions)) -> io::Result<()> {
         self.sock.set_sctp_options(change)
     }

@@ -234,7 +234,7 @@ impl SctpSocket {
     /// Changes the options of associations to come; those that there are have their own ([`Association::set_options`]).
     ///
     /// # Errors
-    /// When the stack was shut down.
+    /// When the stack was shut down; [`io::ErrorKind::InvalidInput`] for options that no association could work with.
     pub fn set_options(&self, change: impl FnOnce(&mut SctpOptions)) -> io::Result<()> {
         self.sock.set_sctp_options(|options| {
             change(options);
