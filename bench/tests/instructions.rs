@@ -65,6 +65,16 @@ fn a_round_trip_costs_the_same_beside_any_number_of_connections() {
     assert!(crowd <= 2 * alone && alone <= 2 * crowd);
 }
 
+#[test]
+fn a_connection_costs_the_same_after_any_number_of_them() {
+    let cost =
+        |before: &str| instructions(env!("CARGO_BIN_EXE_connect_cost"), &[before, "500"], "measured", 500);
+    let Some(first) = cost("100") else { return skipped() };
+    let late = cost("10000").expect("valgrind was there a moment ago");
+    println!("connect: {first} instructions per connection of two stacks, {late} after 10,000 of them");
+    assert!(late <= 2 * first && first <= 2 * late);
+}
+
 /// `bulk_cost` per megabyte: 10,000 writes of 14,480 bytes.
 fn per_megabyte(flows: &str, idle: &str, at_once: &str) -> Option<u64> {
     let megabytes = 10_000 * 14_480 / 1_000_000;

@@ -14,9 +14,35 @@ const FUZZ_SECONDS: &str = "60";
 /// All scripts, in all of packetdrill's modes, take less than this together; a twentieth of it is usual.
 const SCRIPTS_MAX: Duration = Duration::from_secs(10);
 
-/// The tests that count instructions, of which no neighbour changes the number: they have what the others leave of the processors, which
-/// sleep for a third of their time.
-const COUNTS: &str = "instructions";
+/// Test programs that run beside the others, which sleep for a third of their time.
+const BESIDE: [Beside; 2] = [
+    // No neighbour changes what they count: they have what the others leave of the processors.
+    Beside { program: "instructions", nice: "19" },
+    // Their guests wait for timers of SCTP in real time.
+    Beside { program: "sctp", nice: "0" },
+];
+
+/// Test programs of one name.
+struct Beside {
+    program: &'static str,
+    nice: &'static str,
+}
+
+impl Beside {
+    /// Lists their tests. By the same packages as what is built before, so that nothing is built again.
+    fn list(&self) -> Result<String, String> {
+        let words = ["test", "--quiet", "--workspace", "--test", self.program, "--", "--list"];
+        let (list, known) = heard(&mut cargo(&words));
+        known.map(|()| list)
+    }
+
+    fn run(&self) -> (String, Outcome) {
+        let cargo = cargo_name();
+        let words =
+            ["-n", self.nice, &cargo, "test", "--workspace", "--no-fail-fast", "--test", self.program];
+        heard(&mut program("nice", &words))
+    }
+}
 
 /// Linux in user mode, and what forbids to skip what needs it.
 const LINUX: &str = "linux.uml";
@@ -63,6 +89,8 @@ struct Tests {
     passed: u64,
     failed: u64,
     ignored: u64,
+    /// What a name on the command line left out.
+    filtered_out: u64,
     /// What a test says that it leaves out, and passes all the same.
     skipped: Vec<String>,
 }
@@ -83,6 +111,7 @@ impl Tests {
                 "passed" => self.passed += n,
                 "failed" => self.failed += n,
                 "ignored" => self.ignored += n,
+                "filtered" => self.filtered_out += n,
                 _ => {}
             }
         }
@@ -97,27 +126,36 @@ fn docs() -> Outcome {
     run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// All of them, so that one run names everything that fails; those that count instructions beside the others.
+/// All of them, so that one run names everything that fails; some beside the others.
 fn test(tests: &mut Tests) -> Outcome {
     run(&mut cargo(&["test", "--workspace", "--no-run"]))?;
-    // By the same packages, so that nothing is built again.
-    let (list, known) =
-        heard(&mut cargo(&["test", "--quiet", "--workspace", "--test", COUNTS, "--", "--list"]));
-    known?;
+    let lists = BESIDE.iter().map(Beside::list).collect::<Result<Vec<_>, _>>()?;
+    let skipped: Vec<&str> = lists.iter().flat_map(|list| listed(list)).collect();
     let mut rest = cargo(&["test", "--workspace", "--no-fail-fast", "--", "--exact"]);
-    rest.args(listed(&list).flat_map(|name| ["--skip", name]));
-    let counting = ["-n", "19", &cargo_name(), "test", "--workspace", "--no-fail-fast", "--test", COUNTS];
+    rest.args(skipped.iter().flat_map(|name| ["--skip", name]));
     thread::scope(|s| {
-        let counts = s.spawn(|| heard(&mut program("nice", &counting)));
-        let outcome = run_watched(&mut rest, &mut |line| tests.watch(line));
-        let (said, counted) = counts.join().unwrap_or_else(|panic| resume_unwind(panic));
-        println!("{said}");
-        said.lines().for_each(|line| tests.watch(line));
-        match (outcome, counted) {
-            (Err(one), Err(other)) => Err(format!("{one}; {other}")),
-            (one, other) => one.and(other),
+        let beside: Vec<_> = BESIDE.iter().map(|programs| s.spawn(|| programs.run())).collect();
+        let mut outcomes = vec![run_watched(&mut rest, &mut |line| tests.watch(line))];
+        outcomes.push(only_those(skipped.len() as u64, tests.filtered_out));
+        for programs in beside {
+            let (said, outcome) = programs.join().unwrap_or_else(|panic| resume_unwind(panic));
+            println!("{said}");
+            said.lines().for_each(|line| tests.watch(line));
+            outcomes.push(outcome);
         }
+        let failures: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
     })
+}
+
+/// A test elsewhere that has the name of one that runs beside the others would be left out.
+fn only_those(beside: u64, filtered_out: u64) -> Outcome {
+    if beside == filtered_out {
+        return Ok(());
+    }
+    Err(format!(
+        "{beside} tests run beside the others, which left out {filtered_out}: a name is there twice, or one of them did not run"
+    ))
 }
 
 /// The tests that a program lists as `NAME: test`.
@@ -242,11 +280,17 @@ mod tests {
     }
 
     #[test]
+    fn a_namesake_of_what_runs_beside_the_others_is_told() {
+        assert_eq!(only_those(3, 3), Ok(()));
+        assert!(only_those(3, 4).is_err() && only_those(3, 2).is_err());
+    }
+
+    #[test]
     fn what_test_programs_say_is_added_up() {
         let mut tests = Tests::default();
         for line in [
             "test a ... ok",
-            "test result: ok. 12 passed; 1 failed; 2 ignored; 0 measured",
+            "test result: ok. 12 passed; 1 failed; 2 ignored; 0 measured; 4 filtered out; finished in 1.25s",
             "skipped: needs a",
             "test b ... skipped: needs b",
             "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured",
@@ -254,6 +298,7 @@ mod tests {
             tests.watch(line);
         }
         assert_eq!((tests.passed, tests.failed, tests.ignored), (15, 1, 2));
+        assert_eq!(tests.filtered_out, 4);
         assert_eq!(tests.skipped, ["needs a", "needs b"]);
     }
 }
