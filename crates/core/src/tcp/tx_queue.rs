@@ -304,10 +304,18 @@ impl TxQueue {
         })
     }
 
+    /// Fills the first element that is not pushed out up to `len` bytes from the next one, as far as the copies that this takes are
+    /// afforded. What is not to leave `whole` will lack as much again: room for that saves the next copy.
+    pub fn grow_head(&mut self, len: usize, whole: bool) {
+        if self.affords_copy(len) {
+            let spare = if whole || !self.affords_copy(2 * len) { 0 } else { len };
+            self.unsent.grow_head(len, spare);
+        }
+    }
+
     /// The queue may copy `len` bytes for a packet that ends beyond its element: copies pin a sixteenth of what is written and not
     /// acknowledged, beside the buffers of the first and the last element. Linux moves pages instead, which pins nothing more.
-    #[must_use]
-    pub const fn affords_copy(&self, len: usize) -> bool {
+    const fn affords_copy(&self, len: usize) -> bool {
         let written = self.unsent.end() - self.una;
         let most = written + written / 16 + 2 * GSO_MAX_SIZE as u64;
         (self.unsent.pinned() + len) as u64 <= most

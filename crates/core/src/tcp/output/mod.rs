@@ -348,11 +348,12 @@ impl Conn {
 
     /// The head of what is not pushed out, with what its packet lacks of `len` bytes taken from the next element.
     fn grow_head(&mut self, cx: &Cx<'_>, head: HeadInfo, len: usize) -> HeadInfo {
-        let grows = !head.is_last && head.len < len && cx.sysctl.tcp_grow_packet;
-        if !grows || !self.tx.queue_ref().affords_copy(len) {
+        if head.is_last || head.len >= len || !cx.sysctl.tcp_grow_packet {
             return head;
         }
-        self.tx.queue().unsent.grow_head(len);
+        // Urgent data leaves segment by segment, and a packet ends where the window does.
+        let whole = !self.urgent_mode() && self.send_window_room() as usize >= len;
+        self.tx.queue().grow_head(len, whole);
         self.tx.queue_ref().unsent.head_behind().unwrap_or(head)
     }
 

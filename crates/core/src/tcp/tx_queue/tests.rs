@@ -104,7 +104,7 @@ fn a_packet_over_the_end_of_an_element_pins_no_more_than_itself() {
     fill(&mut q, &[1; 130_000], 65_000);
     q.send_head(63_000, 1_000, Instant::ZERO, stamp()).expect("data");
     let before = q.queued_charge();
-    q.unsent.grow_head(3_000);
+    q.grow_head(3_000, true);
     assert_eq!(q.unsent.head().expect("data").len, 3_000);
     assert!(q.queued_charge() <= before + 3_100, "{} after {before}", q.queued_charge());
     // The first buffer goes with its last byte, the packet's with the packet, the second's when all is acknowledged.
@@ -127,7 +127,7 @@ fn copies_for_full_packets_pin_a_sixteenth_of_a_long_queue() {
     let (mut grown, mut cut) = (0, 0);
     while let Some(head) = q.unsent.head() {
         if head.len < packet && !head.is_last && q.affords_copy(packet) {
-            q.unsent.grow_head(packet);
+            q.grow_head(packet, true);
             grown += 1;
         }
         let len = q.unsent.head().map_or(0, |head| head.len.min(packet));
@@ -140,6 +140,24 @@ fn copies_for_full_packets_pin_a_sixteenth_of_a_long_queue() {
     assert!(grown >= 10 && cut >= 10, "{grown} grew, {cut} ended with their element");
     assert!(pinned <= written + written / 16 + 2 * GSO_MAX_SIZE, "{pinned} for {written}");
     assert!(pinned >= written + written / 16, "the room for copies is used: {pinned} for {written}");
+}
+
+/// Urgent data leaves segment by segment, and each time the packet could have been sixteen: room beyond the copy saves the next ones.
+#[test]
+fn a_packet_that_leaves_in_parts_is_not_copied_for_each_of_them() {
+    let (element, segment, mut q) = (30_000, 1_460, TxQueue::new(1));
+    let packet = 16 * segment;
+    for _ in 0..2 {
+        fill(&mut q, &vec![1; element], element);
+    }
+    while let Some(head) = q.unsent.head() {
+        q.grow_head(packet, false);
+        let grown = q.unsent.head().expect("it was there");
+        assert!(grown.is_last || grown.len >= segment, "{head:?} did not grow");
+        q.send_head(segment, segment as u16, Instant::ZERO, stamp()).expect("data");
+    }
+    let pinned = q.queued_charge() - q.records() * RECORD_CHARGE;
+    assert!(pinned <= 3 * 2 * element, "{pinned}");
 }
 
 #[test]
@@ -188,7 +206,7 @@ fn what_is_pushed_out_is_packets_that_nothing_joins() {
     q.unsent.push_out(5_000, 5);
     assert!(q.unsent.is_pushed_out() && q.unsent.tail_room(9_000) == 0);
     fill(&mut q, &[3; 100], 5_000);
-    q.unsent.grow_head(9_000);
+    q.grow_head(9_000, true);
     assert_eq!(q.unsent.head().map(|head| (head.len, head.push)), Some((2_000, false)));
     // Half of a packet may be all that leaves.
     for (len, left) in [(1_000, (3, 7, 7_000)), (1_000, (2, 6, 6_000)), (9_999, (1, 5, 5_000))] {
@@ -197,7 +215,7 @@ fn what_is_pushed_out_is_packets_that_nothing_joins() {
         assert_eq!((pushed.packets, pushed.segs, pushed.bytes), left);
     }
     q.unsent.forget_pushed();
-    q.unsent.grow_head(5_100);
+    q.grow_head(5_100, true);
     assert_eq!(q.unsent.head().map(|head| (head.len, head.push)), Some((5_100, true)));
     assert_eq!(q.unsent.pushed(), Pushed::default());
 }
@@ -233,7 +251,7 @@ fn what_is_cut_off_takes_more_and_the_cut_heals() {
     fill(&mut q, &[2; 4_000], 8_000);
     assert_eq!((q.unsent.len(), q.unsent.bytes()), (3, 12_000));
     // The packet may grow again.
-    q.unsent.grow_head(5_000);
+    q.grow_head(5_000, true);
     assert_eq!(heads(&q), Some((5_000, false, false)));
     q.unsent.cut_head(9_000);
     assert_eq!(q.unsent.len(), 3, "no cut beyond its end");

@@ -293,8 +293,8 @@ impl Unsent {
     }
 
     /// Fills the first element that is not pushed out up to `len` bytes from the next one, so that a packet need not end where an element
-    /// does. Only what was copied in before is copied again, at most a packet for each element (`tcp_grow_skb`).
-    pub fn grow_head(&mut self, len: usize) {
+    /// does (`tcp_grow_skb`). Where its buffer has no room left, what it has is copied to one with room for `spare` bytes more of the next.
+    pub(super) fn grow_head(&mut self, len: usize, spare: usize) {
         let (index, start) = (usize::from(self.pushed.packets), self.nxt + u64::from(self.pushed.bytes));
         let mut heads = self.elements.iter_mut().skip(index);
         let (Some(head), Some(next)) = (heads.next(), heads.next()) else { return };
@@ -306,8 +306,8 @@ impl Unsent {
         let end = start + to.len() as u64;
         let (before, shared) = (to.capacity(), head.flags & flag::SHARED != 0);
         if before - to.len() < take {
-            // Exactly as much as the packet needs: growing in place would take as much as the whole element once had.
-            let mut own = BytesMut::with_capacity(to.len() + take);
+            // Growing in place would take as much as the whole element once had.
+            let mut own = BytesMut::with_capacity(to.len() + take + spare.min(from.len() - take));
             own.extend_from_slice(to);
             *to = own;
             head.flags &= !flag::SHARED;
