@@ -661,11 +661,48 @@ fn mistakes_of_the_builder_are_told_in_words() {
     assert!(
         device().address("fd00::1/64").route("default", Some("fd00::2".parse().unwrap())).build().is_ok()
     );
+    assert!(told(addressed().route("default", Some("10.0.0.1".parse().unwrap()))).contains("own address"));
     let stack = addressed().build().unwrap();
     let too_long = stack.add_route("10.1.0.0".parse().unwrap(), 40, None, 0).unwrap_err().to_string();
     assert!(too_long.contains("10.1.0.0/40") && too_long.contains("32"), "{too_long}");
     let stack = Stack::builder().build().unwrap();
     assert_eq!(stack.set_sysctl("tcp_sack", "256").unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+/// A stack that runs refuses the gateways that its builder refuses, and no other.
+#[test]
+fn a_gateway_that_nobody_would_reach_is_told_while_the_stack_runs() {
+    let stack = || {
+        let device = Stack::builder().device(link::pair(1500).0);
+        device.address("10.0.0.1/24").address("fd00::1/64").build().unwrap()
+    };
+    let add = |stack: &Stack, to: &str, via: &str| {
+        let (to, via) = (to.parse().unwrap(), Some(via.parse().unwrap()));
+        let added = stack.add_route(to, 0, via, 0).map_err(|e| (e.kind(), e.to_string()));
+        let replaced = stack.replace_route(to, 0, via, 0, "mtu 1400").map_err(|e| (e.kind(), e.to_string()));
+        assert_eq!(added, replaced, "one check for both");
+        added
+    };
+    let told = |to, via| {
+        let (kind, why) = add(&stack(), to, via).unwrap_err();
+        assert_eq!(kind, ErrorKind::InvalidInput, "{why}");
+        why
+    };
+    assert!(
+        told("0.0.0.0", "10.9.9.9")
+            .contains("the gateway 10.9.9.9 of the route to 0.0.0.0/0 is in no subnet")
+    );
+    assert!(told("::", "fd09::9").contains("in no subnet"));
+    assert!(told("0.0.0.0", "10.0.0.1").contains("own address"));
+    assert!(told("0.0.0.0", "fd00::2").contains("another family"));
+    for (to, via) in [("0.0.0.0", "10.0.0.2"), ("::", "fd00::2"), ("::", "fe80::1")] {
+        add(&stack(), to, via).unwrap();
+    }
+    let behind = stack();
+    behind.add_route("10.9.9.0".parse().unwrap(), 24, None, 0).unwrap();
+    add(&behind, "0.0.0.0", "10.9.9.9").unwrap();
+    let any = Stack::builder().device(link::pair(1500).0).any_address().build().unwrap();
+    add(&any, "0.0.0.0", "10.9.9.9").unwrap();
 }
 
 #[test]
