@@ -141,9 +141,10 @@ pub struct SctpOptions {
     pub sndbuf: u32,
     /// SO_RCVBUF in bytes; half of it is offered as window.
     pub rcvbuf: u32,
-    /// Unsent bytes under which a socket is writable; `u32::MAX` for no limit.
+    /// Unsent bytes under which a socket is writable, as TCP's option has it: 0 takes the default, which is no limit for SCTP (no sysctl has
+    /// another), and `u32::MAX` is none, too. 1 takes a message when nothing is unsent.
     pub notsent_lowat: u32,
-    /// Unsent bytes of one stream under which it takes a message, whatever the others have; `u32::MAX` for no limit.
+    /// Unsent bytes of one stream under which it takes a message, whatever the others have, in the same numbers.
     pub stream_lowat: u32,
     /// Bytes of an incomplete message after which its beginning is handed over; 0 only when the window closes
     /// (SCTP_PARTIAL_DELIVERY_POINT).
@@ -205,8 +206,8 @@ impl SctpOptions {
             reconfigurable: Reconfigurable::default(),
             sndbuf: sysctl.wmem_default,
             rcvbuf: sysctl.rmem_default,
-            notsent_lowat: u32::MAX,
-            stream_lowat: u32::MAX,
+            notsent_lowat: 0,
+            stream_lowat: 0,
             pd_point: 0,
             autoclose_secs: 0,
             adaptation: None,
@@ -222,4 +223,19 @@ impl SctpOptions {
             arrivals: false,
         }
     }
+
+    /// Unsent bytes under which the association takes a message; `u32::MAX` for no limit.
+    pub(super) const fn unsent_mark(&self) -> u32 {
+        or_none(self.notsent_lowat)
+    }
+
+    /// The same of each stream.
+    pub(super) const fn stream_mark(&self) -> u32 {
+        or_none(self.stream_lowat)
+    }
+}
+
+/// The mark that an option sets; what 0 takes is no limit.
+const fn or_none(mark: u32) -> u32 {
+    if mark == 0 { u32::MAX } else { mark }
 }

@@ -37,7 +37,7 @@ pub struct SocketOptions {
     pub linger2: i32,
     /// TCP_USER_TIMEOUT in milliseconds; 0 takes tcp_retries2.
     pub user_timeout_ms: u32,
-    /// TCP_NOTSENT_LOWAT in bytes; 0 takes the sysctl.
+    /// TCP_NOTSENT_LOWAT in bytes; 0 takes tcp_notsent_lowat, `u32::MAX` is no limit.
     pub notsent_lowat: u32,
     /// SO_SNDBUF as read back (twice what was asked for); `None` autotunes.
     pub sndbuf: Option<u32>,
