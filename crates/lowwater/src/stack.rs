@@ -5,7 +5,7 @@ use crate::gateway::mistake_of_running;
 use crate::observe::Observer;
 use crate::shared::{Handle, Phase};
 use crate::waiters::same_task;
-use lowwater_core::base::{Counters, DeviceId, RouteMetrics, Sysctl};
+use lowwater_core::base::{Counters, DeviceId, Error, RouteMetrics, Sysctl};
 use lowwater_core::ip::{Cidr, Route};
 use lowwater_core::qdisc::{self, Any};
 use lowwater_core::stack::{Report, Sockstat};
@@ -112,7 +112,13 @@ impl Stack {
             if let Some(why) = mistake_of_running(&inner.core, dev, &to, gateway) {
                 return Err(invalid(why));
             }
-            inner.core.replace_route(Route { gateway, metrics, ..Route::on_link(to, dev) }).map_err(io_error)
+            let route = Route { gateway, metrics, ..Route::on_link(to, dev) };
+            inner.core.replace_route(route).map_err(|error| match error {
+                Error::NoSuchSocket => {
+                    invalid(format!("device {device} is gone, so nothing leads by it: failure() says why"))
+                }
+                other => io_error(other),
+            })
         })
     }
 

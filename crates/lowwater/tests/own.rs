@@ -672,10 +672,14 @@ fn mistakes_of_the_builder_are_told_in_words() {
 /// A stack that runs refuses the gateways that its builder refuses, and no other.
 #[test]
 fn a_gateway_that_nobody_would_reach_is_told_while_the_stack_runs() {
-    let stack = || {
-        let device = Stack::builder().device(link::pair(1500).0);
-        device.address("10.0.0.1/24").address("fd00::1/64").build().unwrap()
+    // Where the other end is dropped the device is gone.
+    let ends = std::cell::RefCell::new(Vec::new());
+    let device = || {
+        let (port, end) = link::pair(1500);
+        ends.borrow_mut().push(end);
+        Stack::builder().device(port)
     };
+    let stack = || device().address("10.0.0.1/24").address("fd00::1/64").build().unwrap();
     let add = |stack: &Stack, to: &str, via: &str| {
         let (to, via) = (to.parse().unwrap(), Some(via.parse().unwrap()));
         let added = stack.add_route(to, 0, via, 0).map_err(|e| (e.kind(), e.to_string()));
@@ -701,8 +705,14 @@ fn a_gateway_that_nobody_would_reach_is_told_while_the_stack_runs() {
     let behind = stack();
     behind.add_route("10.9.9.0".parse().unwrap(), 24, None, 0).unwrap();
     add(&behind, "0.0.0.0", "10.9.9.9").unwrap();
-    let any = Stack::builder().device(link::pair(1500).0).any_address().build().unwrap();
+    let any = device().any_address().build().unwrap();
     add(&any, "0.0.0.0", "10.9.9.9").unwrap();
+    ends.borrow_mut().clear();
+    while any.failure().is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let (kind, why) = add(&any, "0.0.0.0", "10.9.9.9").unwrap_err();
+    assert!(kind == ErrorKind::InvalidInput && why.contains("device 0 is gone"), "{why}");
 }
 
 #[test]
