@@ -38,6 +38,23 @@ pub(crate) fn io_error(error: Error) -> io::Error {
     errno(error).into()
 }
 
+/// What a call of the core, or what was looked at around it, may fail by.
+pub(crate) trait IntoIo {
+    fn into_io(self) -> io::Error;
+}
+
+impl IntoIo for Error {
+    fn into_io(self) -> io::Error {
+        io_error(self)
+    }
+}
+
+impl IntoIo for io::Error {
+    fn into_io(self) -> io::Error {
+        self
+    }
+}
+
 /// What a socket answers after its stack was shut down.
 pub(crate) fn stopped() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the stack was shut down")

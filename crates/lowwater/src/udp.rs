@@ -31,7 +31,7 @@ impl UdpSocket {
     pub(crate) fn bind_first(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = invalid("no address to bind to");
         for addr in addr.to_socket_addrs()? {
-            match Sock::open(&stack.handle, |inner, now| inner.core.udp_bind(now, addr)) {
+            match Sock::open(&stack.handle, |inner, now| inner.core.udp_bind(now, addr).map_err(io_error)) {
                 Ok(sock) => return Ok(Self { sock }),
                 Err(e) => last = e,
             }

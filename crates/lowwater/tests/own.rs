@@ -340,6 +340,8 @@ async fn options_that_no_connection_could_work_with_are_told() {
     refused(TcpListener::listen(&b, &listen).map(drop), "mtu_discover is 99: there are 0 to 5");
     let (stream, _server) = soon(connection(&a, &b)).await;
     refused(stream.set_options(|o| o.sndbuf = Some(0)), "sndbuf is 0");
+    refused(stream.set_options(|o| o.keepcnt = 200), "keepcnt is 200: there are 1 to 127");
+    refused(stream.set_linger(Some(Duration::MAX)), "linger is");
     assert_ne!(stream.options().unwrap().sndbuf, Some(0), "it is as it was");
     let mut options = a.sctp_options();
     options.rto.min_ms = options.rto.max_ms + 1;
@@ -352,6 +354,23 @@ async fn options_that_no_connection_could_work_with_are_told() {
     refused(listener.set_options(|o| o.sndbuf = 0), "sndbuf is 0");
     let there = soon(lowwater::SctpAssociation::connect(&a, "10.0.0.2:9")).await.unwrap();
     refused(there.set_options(|o| o.sndbuf = 0), "sndbuf is 0");
+    refused(there.set_path("10.0.0.2".parse().unwrap(), |path| path.pmtu = 100), "pmtu is 100");
+}
+
+/// SO_RCVLOWAT of a connection that there is: its reader is woken by so many bytes, and by no fewer.
+#[tokio::test]
+async fn a_low_water_mark_of_a_reader_acts_at_once() {
+    let (a, b) = two();
+    let (mut client, server) = soon(connection(&a, &b)).await;
+    server.set_options(|o| o.rcvlowat = 1_000).unwrap();
+    client.write_all(&[1; 500]).await.unwrap();
+    let early = tokio::time::timeout(Duration::from_millis(200), server.readable()).await;
+    assert!(early.is_err(), "half of it is not enough");
+    client.write_all(&[1; 500]).await.unwrap();
+    soon(server.readable()).await.unwrap();
+    server.set_options(|o| o.rcvlowat = u32::MAX).unwrap();
+    let most = a.sysctl().tcp_rmem.max / 2;
+    assert_eq!(server.options().unwrap().rcvlowat, most, "half of the buffer at most");
 }
 
 #[test]

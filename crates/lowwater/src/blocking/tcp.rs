@@ -211,7 +211,7 @@ impl TcpStream {
     /// SO_LINGER: `Some(ZERO)` makes the drop reset the connection.
     ///
     /// # Errors
-    /// When the stack was shut down.
+    /// [`io::ErrorKind::InvalidInput`] beyond 2^31 - 1 seconds; when the stack was shut down.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         self.0.sock.set_options(|o| o.linger = linger)
     }
@@ -224,10 +224,10 @@ impl TcpStream {
         self.0.sock.options()
     }
 
-    /// Changes options.
+    /// Changes options, bounded as setsockopt() bounds them: [`SocketOptions`] names the bounds, and [`options`](Self::options) tells what came of it.
     ///
     /// # Errors
-    /// When the stack was shut down.
+    /// [`io::ErrorKind::InvalidInput`] in words for a number out of bounds, and then nothing is changed; when the stack was shut down.
     pub fn set_options(&self, change: impl FnOnce(&mut SocketOptions)) -> io::Result<()> {
         self.0.sock.set_options(change)
     }

@@ -1,14 +1,14 @@
 //! An association for async programs: one-to-one, and one among many as its socket shows it.
 use super::{AssocId, ConnectOptions, all, association_calls};
-use crate::error::io_error;
-use crate::options::check_sctp;
+use crate::error::{IntoIo, io_error};
+use crate::options;
 use crate::registry::Side;
 use crate::shared::Handle;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use bytes::Bytes;
 use lowwater_core::base::{Error, Instant, SocketId};
-use lowwater_core::sctp::{Received, SctpOptions, SendInfo, State};
+use lowwater_core::sctp::{Received, SendInfo, State};
 use lowwater_core::stack::Stack as Core;
 use std::future::poll_fn;
 use std::io;
@@ -60,11 +60,9 @@ impl SctpAssociation {
     /// Those of [`connect_with`](Self::connect_with) that need no answer; the others come with the next call.
     pub fn open(stack: &Stack, addrs: impl ToSocketAddrs, options: &ConnectOptions) -> io::Result<Self> {
         let remotes = all(addrs)?;
-        options.options.as_ref().map_or(Ok(()), check_sctp)?;
         let sock = Sock::open(&stack.handle, |inner, now| {
-            let own = options.options.clone();
-            let own = own.unwrap_or_else(|| SctpOptions::new(inner.core.sysctl()));
-            inner.core.sctp_connect(now, &remotes, &options.local, own)
+            let own = options::sctp_or_new(options.options.as_ref(), inner.core.sysctl())?;
+            inner.core.sctp_connect(now, &remotes, &options.local, own).map_err(io_error)
         })?;
         Ok(Self { sock })
     }
@@ -214,7 +212,10 @@ impl SctpAssociation {
 
     association_calls!();
 
-    fn call<R>(&self, f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>) -> io::Result<R> {
+    fn call<R, E: IntoIo>(
+        &self,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, E>,
+    ) -> io::Result<R> {
         self.sock.call(f)
     }
 }
@@ -244,8 +245,11 @@ impl Association<'_> {
         self.id
     }
 
-    fn call<R>(&self, f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>) -> io::Result<R> {
-        self.handle.enter_live(|inner, now, _| f(&mut inner.core, now, self.id.0).map_err(io_error))
+    fn call<R, E: IntoIo>(
+        &self,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, E>,
+    ) -> io::Result<R> {
+        self.handle.enter_live(|inner, now, _| f(&mut inner.core, now, self.id.0).map_err(E::into_io))
     }
 }
 

@@ -78,19 +78,12 @@ macro_rules! association_calls {
             &self,
             change: impl FnOnce(&mut lowwater_core::sctp::SctpOptions),
         ) -> std::io::Result<()> {
-            let mut wrong = None;
+            use crate::error::io_error;
             self.call(|core, now, id| {
-                let mut options = core.sctp_options(id)?.clone();
+                let mut options = core.sctp_options(id).map_err(io_error)?.clone();
                 change(&mut options);
-                match crate::options::check_sctp(&options) {
-                    Ok(()) => core.sctp_set_options(now, id, options),
-                    Err(e) => {
-                        wrong = Some(e);
-                        Ok(())
-                    }
-                }
-            })?;
-            wrong.map_or(Ok(()), Err)
+                core.sctp_set_options(now, id, crate::options::sctp(options)?).map_err(io_error)
+            })
         }
 
         /// Changes one path: its heartbeats, and how many errors it is allowed. A changed interval takes effect at once.
@@ -103,10 +96,12 @@ macro_rules! association_calls {
             peer: std::net::IpAddr,
             change: impl FnOnce(&mut lowwater_core::sctp::PathOptions),
         ) -> std::io::Result<()> {
+            use crate::error::io_error;
             self.call(|core, now, id| {
-                let mut options = core.sctp_path_options(id, peer)?;
+                let mut options = core.sctp_path_options(id, peer).map_err(io_error)?;
                 change(&mut options);
-                core.sctp_set_path(now, id, peer, options)
+                crate::options::path(&options)?;
+                core.sctp_set_path(now, id, peer, options).map_err(io_error)
             })
         }
 
@@ -180,7 +175,7 @@ macro_rules! association_calls {
         /// # Errors
         /// When the stack was shut down.
         pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
-            self.call(|core, _, id| Ok(core.take_error(id))).map(|e| e.map(crate::error::io_error))
+            self.call(|core, _, id| std::io::Result::Ok(core.take_error(id).map(crate::error::io_error)))
         }
     };
 }

@@ -2,7 +2,7 @@
 use super::incoming::Incoming;
 use super::stream::TcpStream;
 use crate::error::{invalid, io_error};
-use crate::options::check_tcp;
+use crate::options;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use lowwater_core::stack::{ListenAddr, ListenOptions as CoreOptions};
@@ -85,13 +85,12 @@ impl TcpListener {
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`]; [`io::ErrorKind::InvalidInput`] for options that no connection could work with.
     pub fn listen(stack: &Stack, options: &ListenOptions) -> io::Result<Self> {
-        options.options.as_ref().map_or(Ok(()), check_tcp)?;
         let sock = Sock::open(&stack.handle, |inner, now| {
-            let inherited = options.options.clone();
-            let inherited = inherited.unwrap_or_else(|| SocketOptions::new(inner.core.sysctl()));
+            let inherited = options::tcp_or_new(options.options.as_ref(), inner.core.sysctl())?;
             let core =
                 CoreOptions { backlog: options.backlog, ask: options.ask, ..CoreOptions::new(inherited) };
-            let id = inner.core.tcp_listen(now, ListenAddr { ip: options.ip, port: options.port }, core)?;
+            let at = ListenAddr { ip: options.ip, port: options.port };
+            let id = inner.core.tcp_listen(now, at, core).map_err(io_error)?;
             if options.ask {
                 inner.asks.insert(id);
             }
@@ -160,10 +159,10 @@ impl TcpListener {
         self.sock.local_addr()
     }
 
-    /// Changes the options that accepted connections get.
+    /// Changes the options that accepted connections get, bounded as [`TcpStream::set_options`] has it.
     ///
     /// # Errors
-    /// See [`TcpListener`].
+    /// [`io::ErrorKind::InvalidInput`] in words for a number out of bounds; see [`TcpListener`].
     pub fn set_options(&self, change: impl FnOnce(&mut SocketOptions)) -> io::Result<()> {
         self.sock.set_options(change)
     }
