@@ -58,6 +58,7 @@ mod builder;
 mod devices;
 mod driver;
 mod error;
+mod family;
 mod gateway;
 pub mod link;
 mod observe;

@@ -373,6 +373,48 @@ async fn a_low_water_mark_of_a_reader_acts_at_once() {
     assert_eq!(server.options().unwrap().rcvlowat, most, "half of the buffer at most");
 }
 
+/// As on Linux's sockets of both families: ::ffff:a.b.c.d is a.b.c.d, wherever an address is given.
+#[tokio::test]
+async fn an_address_of_ipv4_in_the_form_of_ipv6_means_ipv4() {
+    let (a, b) = two();
+    let listener = TcpListener::bind(&a, "[::ffff:10.0.0.1]:80").await.unwrap();
+    assert_eq!(listener.local_addr().unwrap().to_string(), "10.0.0.1:80");
+    let local = Some("[::ffff:10.0.0.2]:0".parse().unwrap());
+    let from = ConnectOptions { local, ..ConnectOptions::default() };
+    let connecting = TcpStream::connect_with(&b, "[::ffff:10.0.0.1]:80", &from);
+    let (client, server) = soon(async { tokio::join!(connecting, listener.accept()) }).await;
+    let (client, (_, peer)) = (client.unwrap(), server.unwrap());
+    assert_eq!(client.peer_addr().unwrap().to_string(), "10.0.0.1:80");
+    assert_eq!(peer, client.local_addr().unwrap());
+
+    let server = UdpSocket::bind(&a, "[::ffff:0.0.0.0]:7").await.unwrap();
+    assert_eq!(server.local_addr().unwrap().to_string(), "0.0.0.0:7");
+    let client = UdpSocket::bind(&b, "[::]:0").await.unwrap();
+    let to = "[::ffff:10.0.0.1]:7".parse::<std::net::SocketAddr>().unwrap();
+    client.send_to(b"one", to).await.unwrap();
+    client.try_send_to(b"two", to).unwrap();
+    client.connect(to).await.unwrap();
+    client.send(b"six").await.unwrap();
+    for text in ["one", "two", "six"] {
+        let (data, from) = soon(server.recv_bytes_from()).await.unwrap();
+        assert_eq!((&data[..], from.ip().to_string().as_str()), (text.as_bytes(), "10.0.0.2"));
+    }
+
+    use lowwater::sctp::{self, SendInfo};
+    let listener = lowwater::SctpListener::bind(&a, to).await.unwrap();
+    let from = sctp::ConnectOptions { local: vec![local.unwrap()], ..sctp::ConnectOptions::default() };
+    let connecting = lowwater::SctpAssociation::connect_with(&b, to, &from);
+    let (here, there) = soon(async { tokio::join!(connecting, listener.accept()) }).await;
+    let (here, (there, _)) = (here.unwrap(), there.unwrap());
+    here.set_primary(to.ip()).unwrap();
+    here.set_path(to.ip(), |path| path.max_retrans = 3).unwrap();
+    here.send(b"x", SendInfo { to: Some(to.ip()), ..SendInfo::default() }).await.unwrap();
+    assert!(soon(there.recv()).await.unwrap().is_some());
+    let many = lowwater::SctpSocket::bind(&b, "[::ffff:10.0.0.2]:9").await.unwrap();
+    let id = soon(many.send_to(b"x", to, SendInfo::default())).await.unwrap();
+    assert_eq!(many.assoc_with(to).unwrap(), id);
+}
+
 #[test]
 fn a_link_too_narrow_for_ip_is_refused() {
     for mtu in [0, 67] {

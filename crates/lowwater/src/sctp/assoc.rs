@@ -1,6 +1,7 @@
 //! An association for async programs: one-to-one, and one among many as its socket shows it.
-use super::{AssocId, ConnectOptions, all, association_calls};
+use super::{AssocId, ConnectOptions, all, association_calls, to_meant};
 use crate::error::{IntoIo, io_error};
+use crate::family::all_meant;
 use crate::options;
 use crate::registry::Side;
 use crate::shared::Handle;
@@ -62,7 +63,7 @@ impl SctpAssociation {
         let remotes = all(addrs)?;
         let sock = Sock::open(&stack.handle, |inner, now| {
             let own = options::sctp_or_new(options.options.as_ref(), inner.core.sysctl())?;
-            inner.core.sctp_connect(now, &remotes, &options.local, own).map_err(io_error)
+            inner.core.sctp_connect(now, &remotes, &all_meant(&options.local), own).map_err(io_error)
         })?;
         Ok(Self { sock })
     }
@@ -99,6 +100,7 @@ impl SctpAssociation {
     /// # Errors
     /// Those of [`send`](Self::send).
     pub fn poll_send(&self, cx: &mut Context<'_>, data: &Bytes, info: SendInfo) -> Poll<io::Result<()>> {
+        let info = to_meant(info);
         let send = |core: &mut Core, now, id| core.sctp_send(now, id, data.clone(), info).map(drop);
         self.sock.poll_send_message(cx, data.len(), send)
     }
@@ -108,7 +110,7 @@ impl SctpAssociation {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], and those of [`send`](Self::send).
     pub fn try_send(&self, data: Bytes, info: SendInfo) -> io::Result<()> {
-        let len = data.len();
+        let (len, info) = (data.len(), to_meant(info));
         self.sock.send_message(len, |core, now, id| core.sctp_send(now, id, data, info).map(drop))
     }
 

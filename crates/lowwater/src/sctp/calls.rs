@@ -98,10 +98,10 @@ macro_rules! association_calls {
         ) -> std::io::Result<()> {
             use crate::error::io_error;
             self.call(|core, now, id| {
-                let mut options = core.sctp_path_options(id, peer).map_err(io_error)?;
+                let mut options = core.sctp_path_options(id, peer.to_canonical()).map_err(io_error)?;
                 change(&mut options);
                 crate::options::path(&options)?;
-                core.sctp_set_path(now, id, peer, options).map_err(io_error)
+                core.sctp_set_path(now, id, peer.to_canonical(), options).map_err(io_error)
             })
         }
 
@@ -110,7 +110,7 @@ macro_rules! association_calls {
         /// # Errors
         /// [`std::io::ErrorKind::InvalidInput`] when the peer has no such address, or has not confirmed it.
         pub fn set_primary(&self, peer: std::net::IpAddr) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_set_primary(now, id, peer))
+            self.call(|core, now, id| core.sctp_set_primary(now, id, peer.to_canonical()))
         }
 
         /// Asks an address of the peer's for an answer now. (SPP_HB_DEMAND)
@@ -118,7 +118,7 @@ macro_rules! association_calls {
         /// # Errors
         /// [`std::io::ErrorKind::InvalidInput`] when the peer has no such address.
         pub fn heartbeat(&self, peer: std::net::IpAddr) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_heartbeat(now, id, peer))
+            self.call(|core, now, id| core.sctp_heartbeat(now, id, peer.to_canonical()))
         }
 
         /// Has the numbers of messages begin anew in these streams, or in all if none are named: in those that we send on (`outgoing`), in

@@ -2,6 +2,7 @@
 use super::assoc::SctpAssociation;
 use super::{ListenOptions, all};
 use crate::error::io_error;
+use crate::family::all_meant;
 use crate::options;
 use crate::sock::Sock;
 use crate::stack::Stack;
@@ -78,7 +79,7 @@ pub(super) fn listen(stack: &Stack, options: &ListenOptions, many: bool) -> io::
     Sock::open(&stack.handle, |inner, now| {
         let mut inherited = options::sctp_or_new(options.options.as_ref(), inner.core.sysctl())?;
         inherited.arrivals |= many;
-        let id = inner.core.sctp_listen(now, &options.local, options.backlog, inherited);
+        let id = inner.core.sctp_listen(now, &all_meant(&options.local), options.backlog, inherited);
         let id = id.map_err(io_error)?;
         if many {
             inner.endpoints.insert(id, options.associations);

@@ -1,8 +1,9 @@
 //! A one-to-many socket for async programs: one port, many associations.
 use super::assoc::{Association, SctpAssociation, connected};
 use super::listener::listen;
-use super::{AssocId, ListenOptions, all, bound};
+use super::{AssocId, ListenOptions, all, bound, to_meant};
 use crate::error::{io_error, stopped};
+use crate::family::{all_meant, meant};
 use crate::registry::Side;
 use crate::shared::{Inner, Phase};
 use crate::sock::{Sock, note_brief};
@@ -269,7 +270,7 @@ impl SctpSocket {
 
     fn find(&self, inner: &Inner, peer: SocketAddr) -> Option<SocketId> {
         let local = inner.core.local_addr(self.sock.id).ok()?.port();
-        let with_peer = inner.core.sctp_with(local, peer);
+        let with_peer = inner.core.sctp_with(local, meant(peer));
         with_peer.iter().copied().find(|id| inner.endpoints.of(*id) == Some(self.sock.id))
     }
 
@@ -285,7 +286,7 @@ impl SctpSocket {
             let (local, _) = inner.core.sctp_addrs(endpoint)?;
             let local = bound(&local, inner.core.local_addr(endpoint)?.port());
             let options = inner.core.sctp_options(endpoint)?.clone();
-            inner.core.sctp_connect(now, remotes, &local, options)
+            inner.core.sctp_connect(now, &all_meant(remotes), &local, options)
         };
         if inner.phase != Phase::Running {
             return Err(stopped());
@@ -299,7 +300,7 @@ impl SctpSocket {
 
 fn send(inner: &mut Inner, now: Instant, to: AssocId, data: &Bytes, info: SendInfo) -> Result<(), Error> {
     note_brief(inner, to.0, data.len());
-    let sent = inner.core.sctp_send(now, to.0, data.clone(), info);
+    let sent = inner.core.sctp_send(now, to.0, data.clone(), to_meant(info));
     inner.endpoints.set_full(to.0, sent == Err(Error::WouldBlock));
     sent.map(drop)
 }

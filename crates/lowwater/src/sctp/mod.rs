@@ -72,6 +72,7 @@ pub(crate) use calls::association_calls;
 
 use crate::Stack;
 use crate::error::invalid;
+use crate::family::meant;
 use lowwater_core::base::SocketId;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -125,8 +126,13 @@ impl Stack {
 
 /// All of them: a name or a slice with several addresses means one side that has them all.
 pub(crate) fn all(addrs: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
-    let all: Vec<SocketAddr> = addrs.to_socket_addrs()?.collect();
+    let all: Vec<SocketAddr> = addrs.to_socket_addrs()?.map(meant).collect();
     if all.is_empty() { Err(invalid("no address")) } else { Ok(all) }
+}
+
+/// A message to the address of the peer's that is meant.
+pub(crate) fn to_meant(info: SendInfo) -> SendInfo {
+    SendInfo { to: info.to.map(|ip| ip.to_canonical()), ..info }
 }
 
 /// What a call of the core takes: no address at all would lose the port.

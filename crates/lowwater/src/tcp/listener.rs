@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 /// Where and how a listener listens.
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
-    /// The address; `None`: any, of both families.
+    /// The address; `None`: any, of both families; `::ffff:0.0.0.0`, as 0.0.0.0: any of IPv4.
     pub ip: Option<IpAddr>,
     /// The port; `Some(0)`: a free one; `None`: every port that no other listener has.
     pub port: Option<u16>,
@@ -89,7 +89,7 @@ impl TcpListener {
             let inherited = options::tcp_or_new(options.options.as_ref(), inner.core.sysctl())?;
             let core =
                 CoreOptions { backlog: options.backlog, ask: options.ask, ..CoreOptions::new(inherited) };
-            let at = ListenAddr { ip: options.ip, port: options.port };
+            let at = ListenAddr { ip: options.ip.map(|ip| ip.to_canonical()), port: options.port };
             let id = inner.core.tcp_listen(now, at, core).map_err(io_error)?;
             if options.ask {
                 inner.asks.insert(id);

@@ -1,6 +1,7 @@
 //! A TCP connection for async programs.
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 use crate::error::{invalid, io_error};
+use crate::family::meant;
 use crate::options;
 use crate::registry::Side;
 use crate::shared::Handle;
@@ -42,7 +43,8 @@ pub struct TcpStream {
 
 impl TcpStream {
     /// Opens a connection. The addresses are tried in turn; a host name would be looked up by the operating system, which
-    /// blocks. Dropping the future gives the attempt up.
+    /// blocks. Dropping the future gives the attempt up. `::ffff:a.b.c.d` is a.b.c.d, in all calls that take addresses, and
+    /// [`peer_addr`](Self::peer_addr) says so.
     ///
     /// # Errors
     /// As std's: [`io::ErrorKind::ConnectionRefused`], [`io::ErrorKind::TimedOut`],
@@ -298,6 +300,7 @@ pub(crate) fn start_connect(
 ) -> io::Result<Sock> {
     Sock::open(handle, |inner, now| {
         let socket_options = options::tcp_or_new(options.options.as_ref(), inner.core.sysctl())?;
-        inner.core.tcp_connect(now, remote, options.local, &socket_options).map_err(io_error)
+        let (remote, local) = (meant(remote), options.local.map(meant));
+        inner.core.tcp_connect(now, remote, local, &socket_options).map_err(io_error)
     })
 }
