@@ -117,6 +117,7 @@ impl Port for PacketDevice {
 
     fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
         poller.add(self.input_fd(), token, Interest::Read)?;
+        poller.add(self.watch_fd(), token, Interest::News)?;
         poller.add(self.output_fd(), token, Interest::Returns)
     }
 
