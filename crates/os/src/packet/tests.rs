@@ -115,7 +115,10 @@ fn an_interface_that_is_deleted_is_an_error_and_one_that_is_down_is_not() {
         }
         command("ip link del va");
         let end = ours(&mut a).unwrap_err();
-        assert!(end.kind() == std::io::ErrorKind::NotFound && end.to_string().contains("va is gone"), "{end}");
+        assert!(
+            end.kind() == std::io::ErrorKind::NotFound && end.to_string().contains("va is gone"),
+            "{end}"
+        );
     });
 }
 
