@@ -53,28 +53,30 @@ impl Sock {
     }
 
     /// Calls the core to send a message of `len` bytes.
-    pub(crate) fn send_message<R>(
+    pub(crate) fn send_message<R, E: IntoIo>(
         &self,
         len: usize,
-        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, E>,
     ) -> io::Result<R> {
         self.handle.enter_live(|inner, now, _| {
             note_brief(inner, self.id, len);
-            f(&mut inner.core, now, self.id).map_err(io_error)
+            f(&mut inner.core, now, self.id).map_err(E::into_io)
         })
     }
 
-    /// Calls the core to send a message of `len` bytes; when it would block, the task waits.
+    /// Calls the core to send a message of `len` bytes; when it would block, the task waits. `why` knows what is wrong with it.
     pub(crate) fn poll_send_message<R>(
         &self,
         cx: &mut Context<'_>,
         len: usize,
         f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>,
+        why: impl FnOnce(&Core, SocketId, Error) -> io::Error,
     ) -> Poll<io::Result<R>> {
-        self.poll_side(cx, Side::Write, |inner, now| {
+        let send = |inner: &mut Inner, now| {
             note_brief(inner, self.id, len);
             f(&mut inner.core, now, self.id)
-        })
+        };
+        self.poll_side_told(cx, Side::Write, send, |inner, error| why(&inner.core, self.id, error))
     }
 
     /// Calls the core; when it would block, the task waits.
@@ -96,12 +98,22 @@ impl Sock {
         self.poll_side(cx, Side::Read, f)
     }
 
-    /// Finding out and registering are one critical section, so that no edge gets lost between them.
     fn poll_side<R>(
         &self,
         cx: &mut Context<'_>,
         side: Side,
         f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_side_told(cx, side, f, |_, error| io_error(error))
+    }
+
+    /// Finding out and registering are one critical section, so that no edge gets lost between them.
+    fn poll_side_told<R>(
+        &self,
+        cx: &mut Context<'_>,
+        side: Side,
+        f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
+        why: impl FnOnce(&Inner, Error) -> io::Error,
     ) -> Poll<io::Result<R>> {
         self.handle.enter(|inner, now, wakes| {
             if inner.phase.is_over() {
@@ -112,7 +124,7 @@ impl Sock {
                     inner.registry.wait(self.id, side, cx.waker(), wakes);
                     Poll::Pending
                 }
-                other => Poll::Ready(other.map_err(io_error)),
+                other => Poll::Ready(other.map_err(|error| why(inner, error))),
             }
         })
     }

@@ -125,10 +125,11 @@ impl UdpSocket {
         data: &Bytes,
         to: Option<SocketAddr>,
     ) -> Poll<io::Result<usize>> {
-        self.sock.poll_send_message(cx, data.len(), |core, now, id| match to {
+        let send = |core: &mut Core, now, id| match to {
             Some(to) => core.udp_send_to(now, id, data.clone(), meant(to)),
             None => core.udp_send(now, id, data.clone()),
-        })
+        };
+        self.sock.poll_send_message(cx, data.len(), send, |_, _, error| io_error(error))
     }
 
     /// [`UdpSocket::recv_bytes_from`] as a poll function.

@@ -1,6 +1,6 @@
 //! An association for async programs: one-to-one, and one among many as its socket shows it.
-use super::{AssocId, ConnectOptions, all, association_calls, to_meant};
-use crate::error::{IntoIo, io_error};
+use super::{AssocId, ConnectOptions, all, association_calls, to_meant, why};
+use crate::error::IntoIo;
 use crate::family::all_meant;
 use crate::options;
 use crate::registry::Side;
@@ -63,7 +63,9 @@ impl SctpAssociation {
         let remotes = all(addrs)?;
         let sock = Sock::open(&stack.handle, |inner, now| {
             let own = options::sctp_or_new(options.options.as_ref(), inner.core.sysctl())?;
-            inner.core.sctp_connect(now, &remotes, &all_meant(&options.local), own).map_err(io_error)
+            let local = all_meant(&options.local);
+            let opened = inner.core.sctp_connect(now, &remotes, &local, own);
+            opened.map_err(|e| why::connect(e, &remotes, &local))
         })?;
         Ok(Self { sock })
     }
@@ -102,7 +104,8 @@ impl SctpAssociation {
     pub fn poll_send(&self, cx: &mut Context<'_>, data: &Bytes, info: SendInfo) -> Poll<io::Result<()>> {
         let info = to_meant(info);
         let send = |core: &mut Core, now, id| core.sctp_send(now, id, data.clone(), info).map(drop);
-        self.sock.poll_send_message(cx, data.len(), send)
+        let message = (data.len(), info);
+        self.sock.poll_send_message(cx, data.len(), send, |core, id, e| why::send(core, id, e, message))
     }
 
     /// [`send_bytes`](Self::send_bytes) if there is room now.
@@ -111,7 +114,10 @@ impl SctpAssociation {
     /// [`io::ErrorKind::WouldBlock`], and those of [`send`](Self::send).
     pub fn try_send(&self, data: Bytes, info: SendInfo) -> io::Result<()> {
         let (len, info) = (data.len(), to_meant(info));
-        self.sock.send_message(len, |core, now, id| core.sctp_send(now, id, data, info).map(drop))
+        self.sock.send_message(len, |core, now, id| {
+            let sent = core.sctp_send(now, id, data, info);
+            sent.map(drop).map_err(|e| why::send(core, id, e, (len, info)))
+        })
     }
 
     /// The next message or notification, in order; `None` when the peer sends nothing more (the notification that all is over may
@@ -178,8 +184,9 @@ impl SctpAssociation {
     /// [`writable`](Self::writable) has it; or it is over.
     ///
     /// # Errors
-    /// When the stack was shut down.
+    /// [`io::ErrorKind::InvalidInput`] for a stream that does not exist; when the stack was shut down.
     pub async fn writable_stream(&self, stream: u16) -> io::Result<()> {
+        self.call(|core, _, id| why::no_such_stream(core, id, stream).map_or(Ok(()), Err))?;
         poll_fn(|cx| {
             self.sock.poll(cx, Side::Write, |core, now, id| match core.sctp_poll_stream(now, id, stream)? {
                 true => Ok(()),

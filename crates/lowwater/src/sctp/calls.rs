@@ -96,12 +96,13 @@ macro_rules! association_calls {
             peer: std::net::IpAddr,
             change: impl FnOnce(&mut lowwater_core::sctp::PathOptions),
         ) -> std::io::Result<()> {
-            use crate::error::io_error;
+            let peer = peer.to_canonical();
             self.call(|core, now, id| {
-                let mut options = core.sctp_path_options(id, peer.to_canonical()).map_err(io_error)?;
+                let options = core.sctp_path_options(id, peer);
+                let mut options = options.map_err(|e| crate::sctp::why::peer(core, id, e, peer))?;
                 change(&mut options);
                 crate::options::path(&options)?;
-                core.sctp_set_path(now, id, peer.to_canonical(), options).map_err(io_error)
+                core.sctp_set_path(now, id, peer, options).map_err(crate::error::io_error)
             })
         }
 
@@ -110,7 +111,11 @@ macro_rules! association_calls {
         /// # Errors
         /// [`std::io::ErrorKind::InvalidInput`] when the peer has no such address, or has not confirmed it.
         pub fn set_primary(&self, peer: std::net::IpAddr) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_set_primary(now, id, peer.to_canonical()))
+            let peer = peer.to_canonical();
+            self.call(|core, now, id| {
+                let set = core.sctp_set_primary(now, id, peer);
+                set.map_err(|e| crate::sctp::why::peer(core, id, e, peer))
+            })
         }
 
         /// Asks an address of the peer's for an answer now. (SPP_HB_DEMAND)
@@ -118,7 +123,11 @@ macro_rules! association_calls {
         /// # Errors
         /// [`std::io::ErrorKind::InvalidInput`] when the peer has no such address.
         pub fn heartbeat(&self, peer: std::net::IpAddr) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_heartbeat(now, id, peer.to_canonical()))
+            let peer = peer.to_canonical();
+            self.call(|core, now, id| {
+                let asked = core.sctp_heartbeat(now, id, peer);
+                asked.map_err(|e| crate::sctp::why::peer(core, id, e, peer))
+            })
         }
 
         /// Has the numbers of messages begin anew in these streams, or in all if none are named: in those that we send on (`outgoing`), in
@@ -130,9 +139,15 @@ macro_rules! association_calls {
         /// # Errors
         /// ENOPROTOOPT where one side does not offer it or ours does not allow it, EINPROGRESS while another request is out,
         /// [`std::io::ErrorKind::WouldBlock`] while something of these streams is unsent, [`std::io::ErrorKind::InvalidInput`] for a
-        /// stream that does not exist, EMSGSIZE for more of them than a packet can name.
+        /// stream that does not exist, EMSGSIZE for more of them than a packet can name; all in a sentence, with
+        /// [`Explained::errno`](crate::sctp::Explained::errno).
         pub fn reset_streams(&self, streams: &[u16], outgoing: bool, incoming: bool) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_reset_streams(now, id, streams, (outgoing, incoming)))
+            use crate::sctp::why;
+            const INVALID: &str = "name streams that there are, and a direction, outgoing or incoming: info() tells how many each has";
+            self.call(|core, now, id| {
+                let asked = core.sctp_reset_streams(now, id, streams, (outgoing, incoming));
+                asked.map_err(|e| why::reconfiguration(core, id, e, why::STREAMS, INVALID))
+            })
         }
 
         /// Has all numbers begin anew, TSNs too; told by
@@ -141,7 +156,11 @@ macro_rules! association_calls {
         /// # Errors
         /// Those of `reset_streams`; [`std::io::ErrorKind::WouldBlock`] while something is unsent or not acknowledged.
         pub fn reset_association(&self) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_reset_association(now, id))
+            use crate::sctp::why;
+            self.call(|core, now, id| {
+                let asked = core.sctp_reset_association(now, id);
+                asked.map_err(|e| why::reconfiguration(core, id, e, why::ASSOCIATION, ""))
+            })
         }
 
         /// Adds streams that we send on, and such that the peer does; told by
@@ -150,7 +169,12 @@ macro_rules! association_calls {
         /// # Errors
         /// Those of `reset_streams`; [`std::io::ErrorKind::InvalidInput`] for none, and for more than 65,535 in all.
         pub fn add_streams(&self, outgoing: u16, incoming: u16) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_add_streams(now, id, outgoing, incoming))
+            use crate::sctp::why;
+            const INVALID: &str = "add one stream at least, and no more than make 65,535 in a direction: info() tells how many each has";
+            self.call(|core, now, id| {
+                let asked = core.sctp_add_streams(now, id, outgoing, incoming);
+                asked.map_err(|e| why::reconfiguration(core, id, e, why::COUNT, INVALID))
+            })
         }
 
         /// Closes in good order: what was queued is delivered, then the association ends. Nothing more can be sent; what comes

@@ -1,7 +1,6 @@
 //! A listener of associations for async programs.
 use super::assoc::SctpAssociation;
-use super::{ListenOptions, all};
-use crate::error::io_error;
+use super::{ListenOptions, all, why};
 use crate::family::all_meant;
 use crate::options;
 use crate::sock::Sock;
@@ -79,8 +78,9 @@ pub(super) fn listen(stack: &Stack, options: &ListenOptions, many: bool) -> io::
     Sock::open(&stack.handle, |inner, now| {
         let mut inherited = options::sctp_or_new(options.options.as_ref(), inner.core.sysctl())?;
         inherited.arrivals |= many;
-        let id = inner.core.sctp_listen(now, &all_meant(&options.local), options.backlog, inherited);
-        let id = id.map_err(io_error)?;
+        let local = all_meant(&options.local);
+        let id = inner.core.sctp_listen(now, &local, options.backlog, inherited);
+        let id = id.map_err(|e| why::listen(e, &local))?;
         if many {
             inner.endpoints.insert(id, options.associations);
         }

@@ -1,7 +1,7 @@
 //! A one-to-many socket for async programs: one port, many associations.
 use super::assoc::{Association, SctpAssociation, connected};
 use super::listener::listen;
-use super::{AssocId, ListenOptions, all, bound, to_meant};
+use super::{AssocId, ListenOptions, all, bound, to_meant, why};
 use crate::error::{io_error, stopped};
 use crate::family::{all_meant, meant};
 use crate::registry::Side;
@@ -144,7 +144,9 @@ impl SctpSocket {
         data: &Bytes,
         info: SendInfo,
     ) -> Poll<io::Result<()>> {
-        self.poll_assoc(cx, to, |inner, now| send(inner, now, to, data, info))
+        let message = (data.len(), to_meant(info));
+        let why = |inner: &Inner, e| why::send(&inner.core, to.0, e, message);
+        self.poll_assoc_told(cx, to, |inner, now| send(inner, now, to, data, info), why)
     }
 
     /// [`send_bytes`](Self::send_bytes) if there is room now.
@@ -153,7 +155,8 @@ impl SctpSocket {
     /// [`io::ErrorKind::WouldBlock`], and those of [`SctpAssociation::send`].
     pub fn try_send(&self, to: AssocId, data: &Bytes, info: SendInfo) -> io::Result<()> {
         self.sock.handle.enter_live(|inner, now, _| {
-            self.check(inner, to).and_then(|()| send(inner, now, to, data, info)).map_err(io_error)
+            let sent = self.check(inner, to).and_then(|()| send(inner, now, to, data, info));
+            sent.map_err(|e| why::send(&inner.core, to.0, e, (data.len(), to_meant(info))))
         })
     }
 
@@ -243,12 +246,22 @@ impl SctpSocket {
         })
     }
 
-    /// Calls the core about an association of this socket; the task waits when it would block.
     fn poll_assoc<R>(
         &self,
         cx: &mut Context<'_>,
         id: AssocId,
         f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_assoc_told(cx, id, f, |_, error| io_error(error))
+    }
+
+    /// Calls the core about an association of this socket; the task waits when it would block.
+    fn poll_assoc_told<R>(
+        &self,
+        cx: &mut Context<'_>,
+        id: AssocId,
+        f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
+        why: impl FnOnce(&Inner, Error) -> io::Error,
     ) -> Poll<io::Result<R>> {
         self.sock.handle.enter(|inner, now, wakes| {
             if inner.phase.is_over() {
@@ -259,7 +272,7 @@ impl SctpSocket {
                     inner.registry.wait(id.0, Side::Write, cx.waker(), wakes);
                     Poll::Pending
                 }
-                other => Poll::Ready(other.map_err(io_error)),
+                other => Poll::Ready(other.map_err(|error| why(inner, error))),
             }
         })
     }
@@ -291,7 +304,7 @@ impl SctpSocket {
         if inner.phase != Phase::Running {
             return Err(stopped());
         }
-        let id = open(inner).map_err(io_error)?;
+        let id = open(inner).map_err(|e| why::connect(e, &all_meant(remotes), &[]))?;
         inner.registry.insert(id);
         inner.endpoints.join(endpoint, id, awaited);
         Ok(id)
