@@ -155,6 +155,29 @@ async fn a_listener_asks_before_the_handshake() {
     soon(server).await.unwrap();
 }
 
+/// The devices go on taking packets to any address: such a connection would fall silent otherwise.
+#[tokio::test]
+async fn connections_of_an_any_address_listener_outlive_it() {
+    let (a, b) = two();
+    b.add_route("0.0.0.0".parse().unwrap(), 0, None, 0).unwrap();
+    let foreign = "198.51.100.7:80".parse::<std::net::SocketAddr>().unwrap();
+    assert_eq!(TcpListener::bind(&a, foreign).await.unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+    let listener = TcpListener::bind_any(&a).unwrap();
+    let accept = async { listener.incoming_request().await.unwrap().accept().await.unwrap() };
+    let (client, mut server) = soon(async { tokio::join!(TcpStream::connect(&b, foreign), accept) }).await;
+    let mut client = client.unwrap();
+    drop(listener);
+    client.write_all(b"still").await.unwrap();
+    let mut got = [0; 5];
+    soon(server.read_exact(&mut got)).await.unwrap();
+    server.write_all(b"there").await.unwrap();
+    soon(client.read_exact(&mut got)).await.unwrap();
+    assert_eq!(&got, b"there");
+    let e = soon(TcpStream::connect(&b, "198.51.100.8:80")).await.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::ConnectionRefused, "nobody listens, and nobody waits");
+    TcpListener::bind(&a, foreign).await.unwrap();
+}
+
 #[test]
 fn blocking_programs_are_asked_too() {
     let (a, b) = two();

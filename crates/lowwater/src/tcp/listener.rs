@@ -66,7 +66,9 @@ impl TcpListener {
     }
 
     /// Listens on every address and every port, the stack's own or not, and asks about each request: what a transparent
-    /// proxy needs. Devices of the stack accept packets to any address from now on.
+    /// proxy needs. Devices of the stack accept packets to any address from now on, as with [`Builder::any_address`](crate::Builder::any_address), also
+    /// when the listener is gone: connections that it has brought live on at such addresses. What comes for nobody then is answered by a reset, and
+    /// binding finds no address foreign.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`] when there is such a listener.
