@@ -65,6 +65,13 @@ pub(crate) fn invalid(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why.into())
 }
 
+/// What a timeout of zero is answered with, as std does.
+pub(crate) fn no_time() -> io::Error {
+    invalid(
+        "a timeout of zero leaves no time at all: None waits without end, and set_nonblocking() does not wait",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

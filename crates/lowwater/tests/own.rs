@@ -438,6 +438,23 @@ async fn an_address_of_ipv4_in_the_form_of_ipv6_means_ipv4() {
     assert_eq!(many.assoc_with(to).unwrap(), id);
 }
 
+/// As std's, in words; one that is longer than anybody lives is none.
+#[test]
+fn a_timeout_of_zero_is_told_and_an_endless_one_is_none() {
+    let (a, _b) = two();
+    let told = |end: std::io::Result<()>| {
+        let e = end.unwrap_err();
+        assert!(e.kind() == ErrorKind::InvalidInput && e.to_string().contains("a timeout of zero"), "{e}");
+    };
+    let socket = blocking::UdpSocket::bind(&a, "10.0.0.1:0").unwrap();
+    told(socket.set_read_timeout(Some(Duration::ZERO)));
+    told(blocking::TcpStream::connect_timeout(&a, &"10.0.0.2:9".parse().unwrap(), Duration::ZERO).map(drop));
+    socket.set_write_timeout(Some(Duration::MAX)).unwrap();
+    socket.send_to(b"x", "10.0.0.2:9").unwrap();
+    drop(socket);
+    assert_eq!(a.shutdown_blocking(Duration::MAX).aborted, 0);
+}
+
 #[test]
 fn a_link_too_narrow_for_ip_is_refused() {
     for mtu in [0, 67] {

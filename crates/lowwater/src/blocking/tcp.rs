@@ -1,5 +1,6 @@
 //! TCP sockets that block.
 use super::Mode;
+use crate::error::invalid;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use crate::tcp::{self, ConnectOptions, ListenOptions};
@@ -35,7 +36,7 @@ impl TcpStream {
     /// # Errors
     /// As std's.
     pub fn connect(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut last = io::ErrorKind::InvalidInput.into();
+        let mut last = invalid("no address to connect to");
         for remote in addr.to_socket_addrs()? {
             match Self::open(stack, remote, &ConnectOptions::default(), None) {
                 Ok(stream) => return Ok(stream),
@@ -48,10 +49,10 @@ impl TcpStream {
     /// Opens a connection within `timeout`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`], and as std's.
+    /// [`io::ErrorKind::TimedOut`], [`io::ErrorKind::InvalidInput`] for a timeout of zero, and as std's.
     pub fn connect_timeout(stack: &Stack, addr: &SocketAddr, timeout: Duration) -> io::Result<Self> {
         if timeout.is_zero() {
-            return Err(io::ErrorKind::InvalidInput.into());
+            return Err(invalid("a timeout of zero leaves no time to connect: connect() waits without end"));
         }
         Self::open(stack, *addr, &ConnectOptions::default(), Some(timeout)).map_err(|e| match e.kind() {
             io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
