@@ -402,8 +402,8 @@ async fn an_address_of_ipv4_in_the_form_of_ipv6_means_ipv4() {
     let (a, b) = two();
     let listener = TcpListener::bind(&a, "[::ffff:10.0.0.1]:80").await.unwrap();
     assert_eq!(listener.local_addr().unwrap().to_string(), "10.0.0.1:80");
-    let local = Some("[::ffff:10.0.0.2]:0".parse().unwrap());
-    let from = ConnectOptions { local, ..ConnectOptions::default() };
+    let local = "[::ffff:10.0.0.2]:0".parse().unwrap();
+    let from = ConnectOptions { local: Some(local), ..ConnectOptions::default() };
     let connecting = TcpStream::connect_with(&b, "[::ffff:10.0.0.1]:80", &from);
     let (client, server) = soon(async { tokio::join!(connecting, listener.accept()) }).await;
     let (client, (_, peer)) = (client.unwrap(), server.unwrap());
@@ -425,7 +425,7 @@ async fn an_address_of_ipv4_in_the_form_of_ipv6_means_ipv4() {
 
     use lowwater::sctp::{self, SendInfo};
     let listener = lowwater::SctpListener::bind(&a, to).await.unwrap();
-    let from = sctp::ConnectOptions { local: vec![local.unwrap()], ..sctp::ConnectOptions::default() };
+    let from = sctp::ConnectOptions { local: vec![local], ..sctp::ConnectOptions::default() };
     let connecting = lowwater::SctpAssociation::connect_with(&b, to, &from);
     let (here, there) = soon(async { tokio::join!(connecting, listener.accept()) }).await;
     let (here, (there, _)) = (here.unwrap(), there.unwrap());
