@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 /// cancel-safe: a message is queued or received whole or not at all.
 ///
 /// Dropping it closes it in the background in good order: what was queued is delivered. With messages that were not read, or
-/// [`SctpOptions::linger`] of zero, it is aborted instead.
+/// [`SctpOptions::linger`](super::SctpOptions::linger) of zero, it is aborted instead.
 #[derive(Debug)]
 pub struct SctpAssociation {
     pub(crate) sock: Sock,
@@ -122,7 +122,7 @@ impl SctpAssociation {
 
     /// The next message or notification, in order; `None` when the peer sends nothing more (the notification that all is over may
     /// still follow). A message comes whole and `eor` is true, unless the receive window is full of messages that nobody has read,
-    /// or one outgrows [`SctpOptions::pd_point`]: then the first that is not complete comes in parts, one after the other, and the last
+    /// or one outgrows [`SctpOptions::pd_point`](super::SctpOptions::pd_point): then the first that is not complete comes in parts, one after the other, and the last
     /// has `eor`. A message of one packet is a slice of it, not a copy; one of several is put together by one copy.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl SctpAssociation {
         poll_fn(|cx| self.sock.poll_ready(cx, Side::Write)).await
     }
 
-    /// Waits until a stream is writable by the half rule of [`SctpOptions::stream_lowat`], and the association as
+    /// Waits until a stream is writable by the half rule of [`SctpOptions::stream_lowat`](super::SctpOptions::stream_lowat), and the association as
     /// [`writable`](Self::writable) has it; or it is over.
     ///
     /// # Errors
