@@ -3,6 +3,7 @@ use crate::asks::Asks;
 use crate::devices::{Attached, Devices};
 use crate::driver::{Answers, Driver};
 use crate::error::{invalid, io_error};
+use crate::gateway::{self, Place};
 use crate::observe::Observer;
 use crate::port::Port;
 use crate::ready::Sets;
@@ -339,17 +340,16 @@ fn mistake(planned: &Planned) -> Option<String> {
     })
 }
 
-/// What is wrong with a route whose gateway is neither in a subnet of the device nor behind a route without one (Linux: "Nexthop has invalid
-/// gateway"). A link-local one is always on the link.
+/// What is wrong with the gateway of a route, where it has one.
 fn unreachable_gateway(planned: &Planned, (to, via, _): &PlannedRoute) -> Option<String> {
     let Planned { addresses, host_addresses, routes, any_address, .. } = planned;
     let gateway = (*via)?;
-    let local = matches!(gateway, IpAddr::V6(ip) if ip.is_unicast_link_local());
-    let near = addresses.iter().any(|own| own.contains(gateway))
-        || host_addresses.iter().any(|host| host.addr() == gateway);
-    let behind = routes.iter().any(|(to, via, _)| via.is_none() && to.contains(gateway));
-    (!any_address && !local && !near && !behind)
-        .then(|| format!("the gateway {gateway} of the route to {to} is in no subnet of its device's addresses: nobody would reach it"))
+    let near = *any_address
+        || addresses.iter().any(|own| own.contains(gateway))
+        || host_addresses.iter().any(|host| host.addr() == gateway)
+        || routes.iter().any(|(to, via, _)| via.is_none() && to.contains(gateway));
+    let own = addresses.iter().any(|own| own.addr() == gateway);
+    gateway::mistake(to, gateway, &Place { own, near })
 }
 
 fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {

@@ -3,12 +3,38 @@ use crate::observe::{Direction, Observer};
 use crate::port::{BATCH_PACKETS, Port};
 use crate::shared::Inner;
 use lowwater_core::base::{DeviceId, Duration, Instant};
-use lowwater_core::device::{QueueLimit, Submit};
+use lowwater_core::device::{Device, DeviceCaps, QueueLimit, Submit};
 use lowwater_core::packet::{Owner, Packet};
+use lowwater_os::Poller;
 use std::collections::VecDeque;
+use std::io;
 
 /// A device that has not taken over all of a batch is asked again after this long.
 const FLUSH_AGAIN: Duration = Duration::from_millis(1);
+
+/// In the place of a device that is gone: what it had of the system is given back.
+struct Gone(DeviceCaps);
+
+impl Device for Gone {
+    fn submit(&mut self, _: Instant, _: Packet) -> Submit {
+        Submit::Dropped
+    }
+}
+
+impl Port for Gone {
+    fn caps(&self) -> DeviceCaps {
+        self.0
+    }
+    fn recv(&mut self, _: Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn attach(&mut self, _: &Poller, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+    fn sends_from_any_thread(&self) -> bool {
+        true
+    }
+}
 
 /// One device with what is between it and the stack.
 pub(crate) struct Attached {
@@ -62,6 +88,8 @@ impl Attached {
                 // Nothing comes back any more, and nobody shall wait for it.
                 self.port.abandon(&mut self.done);
                 self.lose_outbox();
+                // A descriptor with an error for good, as that of a TUN that was deleted, would end every wait at once.
+                self.port = Box::new(Gone(self.port.caps()));
                 return true;
             }
         }
@@ -261,10 +289,7 @@ mod tests {
     use super::*;
     use bytes::Bytes;
     use lowwater_core::base::{FlowId, SocketId};
-    use lowwater_core::device::{Device, DeviceCaps};
     use lowwater_core::packet::Offload;
-    use lowwater_os::Poller;
-    use std::io;
 
     /// Takes two packets, gives none back, and is gone at the second look.
     #[derive(Default)]

@@ -38,6 +38,23 @@ pub(crate) fn io_error(error: Error) -> io::Error {
     errno(error).into()
 }
 
+/// What a call of the core, or what was looked at around it, may fail by.
+pub(crate) trait IntoIo {
+    fn into_io(self) -> io::Error;
+}
+
+impl IntoIo for Error {
+    fn into_io(self) -> io::Error {
+        io_error(self)
+    }
+}
+
+impl IntoIo for io::Error {
+    fn into_io(self) -> io::Error {
+        self
+    }
+}
+
 /// What a socket answers after its stack was shut down.
 pub(crate) fn stopped() -> io::Error {
     io::Error::new(io::ErrorKind::NotConnected, "the stack was shut down")
@@ -46,6 +63,13 @@ pub(crate) fn stopped() -> io::Error {
 /// What the builder answers to a setting that makes no sense.
 pub(crate) fn invalid(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why.into())
+}
+
+/// What a timeout of zero is answered with, as std does.
+pub(crate) fn no_time() -> io::Error {
+    invalid(
+        "a timeout of zero leaves no time at all: None waits without end, and set_nonblocking() does not wait",
+    )
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! interface of the kernel ([`Builder::packet`]), another stack of the process by a [link in memory](link::pair), or whatever
 //! the application does with its packets ([`link::owned`]). Linux only. Sockets are those of tokio ([`TcpListener`], [`TcpStream`], [`UdpSocket`]) and of std
 //! ([`blocking`]), with the stack as one more argument; errors have std's kinds and numbers. [SCTP](sctp) has no model there: its
-//! sockets follow RFC 6458.
+//! sockets follow RFC 6458, and what is wrong with a call of theirs is told in [sentences](sctp#errors).
 //!
 //! ```
 //! use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -58,6 +58,8 @@ mod builder;
 mod devices;
 mod driver;
 mod error;
+mod family;
+mod gateway;
 pub mod link;
 mod observe;
 mod options;

@@ -21,7 +21,7 @@ pub trait Port: Device + Send {
     /// Appends packets that wait, `max` at most, as having arrived `at`. True when more may wait.
     ///
     /// # Errors
-    /// When the device is gone for good: it is not served any more.
+    /// When the device is gone for good: it is not served any more, and dropped once it was asked to [`abandon`](Port::abandon).
     fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool>;
 
     /// Appends the owners of packets that were answered with [`Submit::Sent`] or [`Submit::Filled`] and have left since the last call.
@@ -117,6 +117,7 @@ impl Port for PacketDevice {
 
     fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
         poller.add(self.input_fd(), token, Interest::Read)?;
+        poller.add(self.watch_fd(), token, Interest::News)?;
         poller.add(self.output_fd(), token, Interest::Returns)
     }
 

@@ -1,6 +1,6 @@
 //! A socket as every handle holds it: its stack, its name, and the three ways to call the core.
-use crate::error::{io_error, stopped};
-use crate::options::{check_sctp, check_tcp};
+use crate::error::{IntoIo, io_error, stopped};
+use crate::options;
 use crate::registry::Side;
 use crate::shared::{BRIEF_BYTES, Handle, Inner, Phase};
 use bytes::Bytes;
@@ -30,14 +30,14 @@ impl Sock {
     /// Makes a socket.
     pub(crate) fn open(
         handle: &Handle,
-        make: impl FnOnce(&mut Inner, Instant) -> Result<SocketId, Error>,
+        make: impl FnOnce(&mut Inner, Instant) -> io::Result<SocketId>,
     ) -> io::Result<Self> {
         let id = handle.enter_live(|inner, now, _| {
             if inner.phase != Phase::Running {
                 return Err(stopped());
             }
             inner.brief = true;
-            let id = make(inner, now).map_err(io_error)?;
+            let id = make(inner, now)?;
             inner.registry.insert(id);
             Ok(id)
         })?;
@@ -45,36 +45,38 @@ impl Sock {
     }
 
     /// Calls the core.
-    pub(crate) fn call<R>(
+    pub(crate) fn call<R, E: IntoIo>(
         &self,
-        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, E>,
     ) -> io::Result<R> {
-        self.handle.enter_live(|inner, now, _| f(&mut inner.core, now, self.id).map_err(io_error))
+        self.handle.enter_live(|inner, now, _| f(&mut inner.core, now, self.id).map_err(E::into_io))
     }
 
     /// Calls the core to send a message of `len` bytes.
-    pub(crate) fn send_message<R>(
+    pub(crate) fn send_message<R, E: IntoIo>(
         &self,
         len: usize,
-        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, E>,
     ) -> io::Result<R> {
         self.handle.enter_live(|inner, now, _| {
             note_brief(inner, self.id, len);
-            f(&mut inner.core, now, self.id).map_err(io_error)
+            f(&mut inner.core, now, self.id).map_err(E::into_io)
         })
     }
 
-    /// Calls the core to send a message of `len` bytes; when it would block, the task waits.
+    /// Calls the core to send a message of `len` bytes; when it would block, the task waits. `why` knows what is wrong with it.
     pub(crate) fn poll_send_message<R>(
         &self,
         cx: &mut Context<'_>,
         len: usize,
         f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>,
+        why: impl FnOnce(&Core, SocketId, Error) -> io::Error,
     ) -> Poll<io::Result<R>> {
-        self.poll_side(cx, Side::Write, |inner, now| {
+        let send = |inner: &mut Inner, now| {
             note_brief(inner, self.id, len);
             f(&mut inner.core, now, self.id)
-        })
+        };
+        self.poll_side_told(cx, Side::Write, send, |inner, error| why(&inner.core, self.id, error))
     }
 
     /// Calls the core; when it would block, the task waits.
@@ -96,12 +98,22 @@ impl Sock {
         self.poll_side(cx, Side::Read, f)
     }
 
-    /// Finding out and registering are one critical section, so that no edge gets lost between them.
     fn poll_side<R>(
         &self,
         cx: &mut Context<'_>,
         side: Side,
         f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_side_told(cx, side, f, |_, error| io_error(error))
+    }
+
+    /// Finding out and registering are one critical section, so that no edge gets lost between them.
+    fn poll_side_told<R>(
+        &self,
+        cx: &mut Context<'_>,
+        side: Side,
+        f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
+        why: impl FnOnce(&Inner, Error) -> io::Error,
     ) -> Poll<io::Result<R>> {
         self.handle.enter(|inner, now, wakes| {
             if inner.phase.is_over() {
@@ -112,7 +124,7 @@ impl Sock {
                     inner.registry.wait(self.id, side, cx.waker(), wakes);
                     Poll::Pending
                 }
-                other => Poll::Ready(other.map_err(io_error)),
+                other => Poll::Ready(other.map_err(|error| why(inner, error))),
             }
         })
     }
@@ -215,7 +227,7 @@ impl Sock {
     }
 
     pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.call(|core, _, id| Ok(core.take_error(id).map(io_error)))
+        self.call(|core, _, id| io::Result::Ok(core.take_error(id).map(io_error)))
     }
 
     pub(crate) fn options(&self) -> io::Result<SocketOptions> {
@@ -225,9 +237,15 @@ impl Sock {
     pub(crate) fn set_options(&self, change: impl FnOnce(&mut SocketOptions)) -> io::Result<()> {
         self.handle.enter_live(|inner, now, _| {
             let mut options = inner.core.options(self.id).map_err(io_error)?.clone();
+            let before = options.rcvlowat;
             change(&mut options);
-            check_tcp(&options)?;
-            inner.core.set_options(now, self.id, options).map_err(io_error)
+            let options = options::tcp(options, inner.core.sysctl())?;
+            let lowat = options.rcvlowat;
+            inner.core.set_options(now, self.id, options).map_err(io_error)?;
+            if lowat != before && !inner.core.is_listener(self.id) {
+                inner.core.tcp_set_rcvlowat(now, self.id, lowat).map_err(io_error)?;
+            }
+            Ok(())
         })
     }
 
@@ -235,8 +253,7 @@ impl Sock {
         self.handle.enter_live(|inner, now, _| {
             let mut options = inner.core.sctp_options(self.id).map_err(io_error)?.clone();
             change(&mut options);
-            check_sctp(&options)?;
-            inner.core.sctp_set_options(now, self.id, options).map_err(io_error)
+            inner.core.sctp_set_options(now, self.id, options::sctp(options)?).map_err(io_error)
         })
     }
 

@@ -1,10 +1,11 @@
 //! The handle on a stack: what it is asked about and how it ends.
 use crate::builder::Builder;
 use crate::error::{invalid, io_error};
+use crate::gateway::mistake_of_running;
 use crate::observe::Observer;
 use crate::shared::{Handle, Phase};
 use crate::waiters::same_task;
-use lowwater_core::base::{Counters, DeviceId, Sysctl};
+use lowwater_core::base::{Counters, DeviceId, Error, RouteMetrics, Sysctl};
 use lowwater_core::ip::{Cidr, Route};
 use lowwater_core::qdisc::{self, Any};
 use lowwater_core::stack::{Report, Sockstat};
@@ -69,22 +70,12 @@ impl Stack {
     }
 
     /// Adds a route by the stack's `device`-th device, counted from 0 in order of the builder's calls; one to the same prefix is replaced, with
-    /// what it asked of connections.
+    /// what it asked of connections. As for [`Builder::route`], a gateway is a neighbour: in a subnet of the device, or behind a route without one.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for a device that is not there, a bad prefix or a gateway that cannot be.
+    /// [`io::ErrorKind::InvalidInput`] for a device that is not there, a bad prefix or a gateway that cannot be, in words.
     pub fn add_route(&self, to: IpAddr, prefix: u8, via: Option<IpAddr>, device: usize) -> io::Result<()> {
-        self.handle.enter_live(|inner, _, _| {
-            let dev = device_of(&inner.devices, device)?;
-            let bits = if to.is_ipv4() { 32 } else { 128 };
-            if prefix > bits {
-                return Err(invalid(format!(
-                    "no route to {to}/{prefix}: a prefix of its family has at most {bits} bits"
-                )));
-            }
-            same_family(to, via)?;
-            inner.core.add_route(to, prefix, via, dev).map_err(io_error)
-        })
+        self.lead(to, prefix, via, (device, RouteMetrics::NONE))
     }
 
     /// The same with what the route says of itself and asks of connections, in the words of `ip route` ("mtu 1400 initcwnd 20"; docs/ip.md). A
@@ -101,11 +92,33 @@ impl Stack {
         words: &str,
     ) -> io::Result<()> {
         let metrics = words.parse().map_err(|why: String| invalid(why))?;
-        same_family(to, gateway)?;
-        let to = Cidr::new(to, prefix).ok_or_else(|| invalid(format!("{to}/{prefix} is no prefix")))?;
+        self.lead(to, prefix, gateway, (device, metrics))
+    }
+
+    /// Puts a route in the place of the one to the same prefix by this device.
+    fn lead(
+        &self,
+        to: IpAddr,
+        prefix: u8,
+        gateway: Option<IpAddr>,
+        (device, metrics): (usize, RouteMetrics),
+    ) -> io::Result<()> {
+        let bits = if to.is_ipv4() { 32 } else { 128 };
+        let to = Cidr::new(to, prefix).ok_or_else(|| {
+            invalid(format!("no route to {to}/{prefix}: a prefix of its family has at most {bits} bits"))
+        })?;
         self.handle.enter_live(|inner, _, _| {
             let dev = device_of(&inner.devices, device)?;
-            inner.core.replace_route(Route { gateway, metrics, ..Route::on_link(to, dev) }).map_err(io_error)
+            if let Some(why) = mistake_of_running(&inner.core, dev, &to, gateway) {
+                return Err(invalid(why));
+            }
+            let route = Route { gateway, metrics, ..Route::on_link(to, dev) };
+            inner.core.replace_route(route).map_err(|error| match error {
+                Error::NoSuchSocket => {
+                    invalid(format!("device {device} is gone, so nothing leads by it: failure() says why"))
+                }
+                other => io_error(other),
+            })
         })
     }
 
@@ -138,7 +151,7 @@ impl Stack {
         self.handle.bell.wake();
     }
 
-    /// Why a device stopped working, where one did: a TUN that was deleted, or the other end of a link in memory is gone: the partner's stack
+    /// Why a device stopped working, where one did: a TUN or a network interface that was deleted, or the other end of a link in memory is gone: the partner's stack
     /// of a [`link::pair`](crate::link::pair()), the last [`Link`](crate::link::Link) of a [`link::owned`](crate::link::owned()). Its
     /// routes went with it: connections that had no other way have ended with [`NetworkUnreachable`](std::io::ErrorKind::NetworkUnreachable), and so does
     /// connecting or sending there. Listeners go on, for other devices and the loopback one.
@@ -193,16 +206,6 @@ fn device_of(devices: &[DeviceId], number: usize) -> io::Result<DeviceId> {
     devices.get(number).copied().ok_or_else(|| {
         invalid(format!("there is no device {number}: the stack has {}, counted from 0", devices.len()))
     })
-}
-
-/// A gateway is of the family of what lies behind it.
-fn same_family(to: IpAddr, gateway: Option<IpAddr>) -> io::Result<()> {
-    match gateway {
-        Some(via) if via.is_ipv4() != to.is_ipv4() => {
-            Err(invalid(format!("the gateway {via} of the route to {to} is of another family")))
-        }
-        _ => Ok(()),
-    }
 }
 
 impl std::fmt::Debug for Stack {

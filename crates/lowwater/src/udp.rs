@@ -1,5 +1,6 @@
 //! A UDP socket for async programs.
 use crate::error::{invalid, io_error};
+use crate::family::meant;
 use crate::registry::Side;
 use crate::sock::Sock;
 use crate::stack::Stack;
@@ -31,7 +32,9 @@ impl UdpSocket {
     pub(crate) fn bind_first(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
         let mut last = invalid("no address to bind to");
         for addr in addr.to_socket_addrs()? {
-            match Sock::open(&stack.handle, |inner, now| inner.core.udp_bind(now, addr)) {
+            match Sock::open(&stack.handle, |inner, now| {
+                inner.core.udp_bind(now, meant(addr)).map_err(io_error)
+            }) {
                 Ok(sock) => return Ok(Self { sock }),
                 Err(e) => last = e,
             }
@@ -51,7 +54,7 @@ impl UdpSocket {
     pub(crate) fn connect_first(&self, addr: impl ToSocketAddrs) -> io::Result<()> {
         let mut last = invalid("no address to connect to");
         for addr in addr.to_socket_addrs()? {
-            match self.sock.call(|core, now, id| core.udp_connect(now, id, addr)) {
+            match self.sock.call(|core, now, id| core.udp_connect(now, id, meant(addr))) {
                 Ok(()) => return Ok(()),
                 Err(e) => last = e,
             }
@@ -122,10 +125,11 @@ impl UdpSocket {
         data: &Bytes,
         to: Option<SocketAddr>,
     ) -> Poll<io::Result<usize>> {
-        self.sock.poll_send_message(cx, data.len(), |core, now, id| match to {
-            Some(to) => core.udp_send_to(now, id, data.clone(), to),
+        let send = |core: &mut Core, now, id| match to {
+            Some(to) => core.udp_send_to(now, id, data.clone(), meant(to)),
             None => core.udp_send(now, id, data.clone()),
-        })
+        };
+        self.sock.poll_send_message(cx, data.len(), send, |_, _, error| io_error(error))
     }
 
     /// [`UdpSocket::recv_bytes_from`] as a poll function.
@@ -141,7 +145,8 @@ impl UdpSocket {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], and those of [`UdpSocket::send_to`].
     pub fn try_send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
-        let send = |core: &mut Core, now, id| core.udp_send_to(now, id, Bytes::copy_from_slice(data), to);
+        let send =
+            |core: &mut Core, now, id| core.udp_send_to(now, id, Bytes::copy_from_slice(data), meant(to));
         self.sock.send_message(data.len(), send)
     }
 

@@ -178,6 +178,41 @@ fn the_queue_aware_limit_does_not_act_on_what_is_written_at_once() {
     });
 }
 
+/// Clock ticks of processor time that a thread of this process has had.
+fn ticks_of(thread: &str) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+/// The descriptor of a TUN that is deleted has an error for good: who waits for it would never sleep again.
+#[test]
+fn a_stack_whose_device_was_deleted_sleeps() {
+    in_namespace(|| {
+        let builder =
+            Stack::builder().tun_with(options()).address("10.77.0.2/24").host_address("10.77.0.1/24");
+        let (stack, driver) = builder.build_driver().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let thread = thread::spawn(move || {
+            tell.send(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
+            driver.run();
+        });
+        let id = told.recv().unwrap();
+        let id = id.file_name().unwrap().to_str().unwrap();
+        lowwater_os::netlink::Link::by_name("lw0").unwrap().delete().unwrap();
+        while stack.failure().is_none() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let before = ticks_of(id);
+        thread::sleep(Duration::from_millis(500));
+        // A tick is 10 ms.
+        let spent = ticks_of(id) - before;
+        assert!(spent < 10, "{spent} ticks of 50 while nothing could happen");
+        drop(stack);
+        thread.join().unwrap();
+    });
+}
+
 #[test]
 fn datagrams_and_refusals() {
     in_namespace(|| {

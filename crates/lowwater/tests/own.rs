@@ -155,6 +155,29 @@ async fn a_listener_asks_before_the_handshake() {
     soon(server).await.unwrap();
 }
 
+/// The devices go on taking packets to any address: such a connection would fall silent otherwise.
+#[tokio::test]
+async fn connections_of_an_any_address_listener_outlive_it() {
+    let (a, b) = two();
+    b.add_route("0.0.0.0".parse().unwrap(), 0, None, 0).unwrap();
+    let foreign = "198.51.100.7:80".parse::<std::net::SocketAddr>().unwrap();
+    assert_eq!(TcpListener::bind(&a, foreign).await.unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+    let listener = TcpListener::bind_any(&a).unwrap();
+    let accept = async { listener.incoming_request().await.unwrap().accept().await.unwrap() };
+    let (client, mut server) = soon(async { tokio::join!(TcpStream::connect(&b, foreign), accept) }).await;
+    let mut client = client.unwrap();
+    drop(listener);
+    client.write_all(b"still").await.unwrap();
+    let mut got = [0; 5];
+    soon(server.read_exact(&mut got)).await.unwrap();
+    server.write_all(b"there").await.unwrap();
+    soon(client.read_exact(&mut got)).await.unwrap();
+    assert_eq!(&got, b"there");
+    let e = soon(TcpStream::connect(&b, "198.51.100.8:80")).await.unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::ConnectionRefused, "nobody listens, and nobody waits");
+    TcpListener::bind(&a, foreign).await.unwrap();
+}
+
 #[test]
 fn blocking_programs_are_asked_too() {
     let (a, b) = two();
@@ -340,6 +363,8 @@ async fn options_that_no_connection_could_work_with_are_told() {
     refused(TcpListener::listen(&b, &listen).map(drop), "mtu_discover is 99: there are 0 to 5");
     let (stream, _server) = soon(connection(&a, &b)).await;
     refused(stream.set_options(|o| o.sndbuf = Some(0)), "sndbuf is 0");
+    refused(stream.set_options(|o| o.keepcnt = 200), "keepcnt is 200: there are 1 to 127");
+    refused(stream.set_linger(Some(Duration::MAX)), "linger is");
     assert_ne!(stream.options().unwrap().sndbuf, Some(0), "it is as it was");
     let mut options = a.sctp_options();
     options.rto.min_ms = options.rto.max_ms + 1;
@@ -352,6 +377,82 @@ async fn options_that_no_connection_could_work_with_are_told() {
     refused(listener.set_options(|o| o.sndbuf = 0), "sndbuf is 0");
     let there = soon(lowwater::SctpAssociation::connect(&a, "10.0.0.2:9")).await.unwrap();
     refused(there.set_options(|o| o.sndbuf = 0), "sndbuf is 0");
+    refused(there.set_path("10.0.0.2".parse().unwrap(), |path| path.pmtu = 100), "pmtu is 100");
+}
+
+/// SO_RCVLOWAT of a connection that there is: its reader is woken by so many bytes, and by no fewer.
+#[tokio::test]
+async fn a_low_water_mark_of_a_reader_acts_at_once() {
+    let (a, b) = two();
+    let (mut client, server) = soon(connection(&a, &b)).await;
+    server.set_options(|o| o.rcvlowat = 1_000).unwrap();
+    client.write_all(&[1; 500]).await.unwrap();
+    let early = tokio::time::timeout(Duration::from_millis(200), server.readable()).await;
+    assert!(early.is_err(), "half of it is not enough");
+    client.write_all(&[1; 500]).await.unwrap();
+    soon(server.readable()).await.unwrap();
+    server.set_options(|o| o.rcvlowat = u32::MAX).unwrap();
+    let most = a.sysctl().tcp_rmem.max / 2;
+    assert_eq!(server.options().unwrap().rcvlowat, most, "half of the buffer at most");
+}
+
+/// As on Linux's sockets of both families: ::ffff:a.b.c.d is a.b.c.d, wherever an address is given.
+#[tokio::test]
+async fn an_address_of_ipv4_in_the_form_of_ipv6_means_ipv4() {
+    let (a, b) = two();
+    let listener = TcpListener::bind(&a, "[::ffff:10.0.0.1]:80").await.unwrap();
+    assert_eq!(listener.local_addr().unwrap().to_string(), "10.0.0.1:80");
+    let local = "[::ffff:10.0.0.2]:0".parse().unwrap();
+    let from = ConnectOptions { local: Some(local), ..ConnectOptions::default() };
+    let connecting = TcpStream::connect_with(&b, "[::ffff:10.0.0.1]:80", &from);
+    let (client, server) = soon(async { tokio::join!(connecting, listener.accept()) }).await;
+    let (client, (_, peer)) = (client.unwrap(), server.unwrap());
+    assert_eq!(client.peer_addr().unwrap().to_string(), "10.0.0.1:80");
+    assert_eq!(peer, client.local_addr().unwrap());
+
+    let server = UdpSocket::bind(&a, "[::ffff:0.0.0.0]:7").await.unwrap();
+    assert_eq!(server.local_addr().unwrap().to_string(), "0.0.0.0:7");
+    let client = UdpSocket::bind(&b, "[::]:0").await.unwrap();
+    let to = "[::ffff:10.0.0.1]:7".parse::<std::net::SocketAddr>().unwrap();
+    client.send_to(b"one", to).await.unwrap();
+    client.try_send_to(b"two", to).unwrap();
+    client.connect(to).await.unwrap();
+    client.send(b"six").await.unwrap();
+    for text in ["one", "two", "six"] {
+        let (data, from) = soon(server.recv_bytes_from()).await.unwrap();
+        assert_eq!((&data[..], from.ip().to_string().as_str()), (text.as_bytes(), "10.0.0.2"));
+    }
+
+    use lowwater::sctp::{self, SendInfo};
+    let listener = lowwater::SctpListener::bind(&a, to).await.unwrap();
+    let from = sctp::ConnectOptions { local: vec![local], ..sctp::ConnectOptions::default() };
+    let connecting = lowwater::SctpAssociation::connect_with(&b, to, &from);
+    let (here, there) = soon(async { tokio::join!(connecting, listener.accept()) }).await;
+    let (here, (there, _)) = (here.unwrap(), there.unwrap());
+    here.set_primary(to.ip()).unwrap();
+    here.set_path(to.ip(), |path| path.max_retrans = 3).unwrap();
+    here.send(b"x", SendInfo { to: Some(to.ip()), ..SendInfo::default() }).await.unwrap();
+    assert!(soon(there.recv()).await.unwrap().is_some());
+    let many = lowwater::SctpSocket::bind(&b, "[::ffff:10.0.0.2]:9").await.unwrap();
+    let id = soon(many.send_to(b"x", to, SendInfo::default())).await.unwrap();
+    assert_eq!(many.assoc_with(to).unwrap(), id);
+}
+
+/// As std's, in words; one that is longer than anybody lives is none.
+#[test]
+fn a_timeout_of_zero_is_told_and_an_endless_one_is_none() {
+    let (a, _b) = two();
+    let told = |end: std::io::Result<()>| {
+        let e = end.unwrap_err();
+        assert!(e.kind() == ErrorKind::InvalidInput && e.to_string().contains("a timeout of zero"), "{e}");
+    };
+    let socket = blocking::UdpSocket::bind(&a, "10.0.0.1:0").unwrap();
+    told(socket.set_read_timeout(Some(Duration::ZERO)));
+    told(blocking::TcpStream::connect_timeout(&a, &"10.0.0.2:9".parse().unwrap(), Duration::ZERO).map(drop));
+    socket.set_write_timeout(Some(Duration::MAX)).unwrap();
+    socket.send_to(b"x", "10.0.0.2:9").unwrap();
+    drop(socket);
+    assert_eq!(a.shutdown_blocking(Duration::MAX).aborted, 0);
 }
 
 #[test]
@@ -661,11 +762,58 @@ fn mistakes_of_the_builder_are_told_in_words() {
     assert!(
         device().address("fd00::1/64").route("default", Some("fd00::2".parse().unwrap())).build().is_ok()
     );
+    assert!(told(addressed().route("default", Some("10.0.0.1".parse().unwrap()))).contains("own address"));
     let stack = addressed().build().unwrap();
     let too_long = stack.add_route("10.1.0.0".parse().unwrap(), 40, None, 0).unwrap_err().to_string();
     assert!(too_long.contains("10.1.0.0/40") && too_long.contains("32"), "{too_long}");
     let stack = Stack::builder().build().unwrap();
     assert_eq!(stack.set_sysctl("tcp_sack", "256").unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+/// A stack that runs refuses the gateways that its builder refuses, and no other.
+#[test]
+fn a_gateway_that_nobody_would_reach_is_told_while_the_stack_runs() {
+    // Where the other end is dropped the device is gone.
+    let ends = std::cell::RefCell::new(Vec::new());
+    let device = || {
+        let (port, end) = link::pair(1500);
+        ends.borrow_mut().push(end);
+        Stack::builder().device(port)
+    };
+    let stack = || device().address("10.0.0.1/24").address("fd00::1/64").build().unwrap();
+    let add = |stack: &Stack, to: &str, via: &str| {
+        let (to, via) = (to.parse().unwrap(), Some(via.parse().unwrap()));
+        let added = stack.add_route(to, 0, via, 0).map_err(|e| (e.kind(), e.to_string()));
+        let replaced = stack.replace_route(to, 0, via, 0, "mtu 1400").map_err(|e| (e.kind(), e.to_string()));
+        assert_eq!(added, replaced, "one check for both");
+        added
+    };
+    let told = |to, via| {
+        let (kind, why) = add(&stack(), to, via).unwrap_err();
+        assert_eq!(kind, ErrorKind::InvalidInput, "{why}");
+        why
+    };
+    assert!(
+        told("0.0.0.0", "10.9.9.9")
+            .contains("the gateway 10.9.9.9 of the route to 0.0.0.0/0 is in no subnet")
+    );
+    assert!(told("::", "fd09::9").contains("in no subnet"));
+    assert!(told("0.0.0.0", "10.0.0.1").contains("own address"));
+    assert!(told("0.0.0.0", "fd00::2").contains("another family"));
+    for (to, via) in [("0.0.0.0", "10.0.0.2"), ("::", "fd00::2"), ("::", "fe80::1")] {
+        add(&stack(), to, via).unwrap();
+    }
+    let behind = stack();
+    behind.add_route("10.9.9.0".parse().unwrap(), 24, None, 0).unwrap();
+    add(&behind, "0.0.0.0", "10.9.9.9").unwrap();
+    let any = device().any_address().build().unwrap();
+    add(&any, "0.0.0.0", "10.9.9.9").unwrap();
+    ends.borrow_mut().clear();
+    while any.failure().is_none() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let (kind, why) = add(&any, "0.0.0.0", "10.9.9.9").unwrap_err();
+    assert!(kind == ErrorKind::InvalidInput && why.contains("device 0 is gone"), "{why}");
 }
 
 #[test]

@@ -110,6 +110,61 @@ fn the_kernel_connects_to_us() {
     assert_eq!(text, "asked, answered\n");
 }
 
+/// A connection to the kernel, and what its reader hears once nothing more comes.
+fn reader(world: &World, stack: &Stack) -> (std::net::TcpStream, thread::JoinHandle<std::io::Result<usize>>) {
+    let listener = world.far.run(|| std::net::TcpListener::bind(at(KERNEL, 0))).unwrap();
+    let mut ours = TcpStream::connect(stack, listener.local_addr().unwrap()).unwrap();
+    let (theirs, _) = listener.accept().unwrap();
+    (theirs, thread::spawn(move || ours.read(&mut [0; 16])))
+}
+
+/// The kernel says that the interface is down, and of its end nothing: it is asked, and connections need not wait for a timeout.
+#[test]
+fn an_interface_that_is_deleted_takes_its_connections_along() {
+    if !net_admin() {
+        return;
+    }
+    // Another namespace is as far as none.
+    let elsewhere = NetNs::new().unwrap();
+    let place = format!("/proc/{}/fd/{}", std::process::id(), elsewhere.as_fd().as_raw_fd());
+    for words in ["ip link del va", &format!("ip link set va netns {place}")] {
+        let world = World::new();
+        let stack = world.stack(PacketOptions::new("va"));
+        let (_theirs, heard) = reader(&world, &stack);
+        world.near.run(|| command(words));
+        let begun = Instant::now();
+        let end = heard.join().unwrap().unwrap_err();
+        assert_eq!(end.kind(), std::io::ErrorKind::NetworkUnreachable, "{words}: {end}");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{words}: {:?}", begun.elapsed());
+        let why = stack.failure().unwrap();
+        assert!(why.contains("the interface va is gone"), "{words}: {why}");
+        let next = TcpStream::connect(&stack, at(KERNEL, 9)).unwrap_err();
+        assert_eq!(next.kind(), std::io::ErrorKind::NetworkUnreachable, "{words}: {next}");
+    }
+}
+
+/// An interface that is down is none that is gone, however often that happens, and its end is seen after that, too.
+#[test]
+fn an_interface_that_goes_down_may_come_back() {
+    if !net_admin() {
+        return;
+    }
+    let world = World::new();
+    let stack = world.stack(PacketOptions::new("va"));
+    for _ in 0..3 {
+        let (mut theirs, heard) = reader(&world, &stack);
+        world.near.run(|| command("ip link set va down"));
+        thread::sleep(Duration::from_millis(100));
+        assert_eq!(stack.failure(), None);
+        world.near.run(|| command("ip link set va up"));
+        theirs.write_all(b"there again").unwrap();
+        assert_eq!(heard.join().unwrap().unwrap(), 11);
+    }
+    let (_theirs, heard) = reader(&world, &stack);
+    world.near.run(|| command("ip link del va"));
+    assert_eq!(heard.join().unwrap().unwrap_err().kind(), std::io::ErrorKind::NetworkUnreachable);
+}
+
 /// A flow that sends through the kernel's queue below the stack.
 struct Shaped {
     options: PacketOptions,

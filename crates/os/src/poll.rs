@@ -32,6 +32,8 @@ pub enum Interest {
     ReadWrite,
     /// Each time that room to write comes, told once: slots of a ring that the kernel gives back.
     Returns,
+    /// Each time that something to read comes, told once, and never emptied.
+    News,
 }
 
 impl Interest {
@@ -41,6 +43,7 @@ impl Interest {
             Self::Write => EventFlags::OUT,
             Self::ReadWrite => EventFlags::IN.union(EventFlags::OUT),
             Self::Returns => EventFlags::OUT.union(EventFlags::ET),
+            Self::News => EventFlags::IN.union(EventFlags::ET),
         }
     }
 }

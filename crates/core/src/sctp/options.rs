@@ -8,15 +8,15 @@ use crate::base::time::Duration;
 /// Bounds and smoothing of the retransmission timeout (SCTP_RTOINFO).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtoOptions {
-    /// Timeout before the first sample, in milliseconds.
+    /// Timeout before the first sample, in milliseconds; 1 to 86,400,000, as the two bounds.
     pub initial_ms: u32,
     /// Least timeout in milliseconds.
     pub min_ms: u32,
     /// Longest timeout in milliseconds.
     pub max_ms: u32,
-    /// Smoothing of the average: a sample counts 2^-alpha.
+    /// Smoothing of the average: a sample counts 2^-alpha, of 31 at most.
     pub alpha: u8,
-    /// Smoothing of the variation: a sample counts 2^-beta.
+    /// Smoothing of the variation: a sample counts 2^-beta, of 31 at most.
     pub beta: u8,
 }
 
@@ -58,7 +58,7 @@ pub struct PathOptions {
     pub max_retrans: u16,
     /// Errors in a row beyond which it is potentially failed (RFC 7829 PFMR).
     pub pf_retrans: u16,
-    /// Bytes that a packet may have, whatever the route takes beyond that; 0 for what the route takes (SPP_PMTUD_DISABLE).
+    /// Bytes that a packet may have, whatever the route takes beyond that, 512 at least; 0 for what the route takes (SPP_PMTUD_DISABLE).
     pub pmtu: u16,
 }
 
@@ -98,16 +98,17 @@ impl Reconfigurable {
     }
 }
 
-/// Socket options. Inherited by the associations that a listener accepts.
+/// Socket options. Inherited by the associations that a listener accepts. The core takes them as they are; bounds named here are kept by the
+/// crate `lowwater`, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SctpOptions {
     /// SCTP_RTOINFO.
     pub rto: RtoOptions,
     /// Of paths to come (SCTP_PEER_ADDR_PARAMS on the socket).
     pub path: PathOptions,
-    /// Streams that we ask for (SCTP_INITMSG).
+    /// Streams that we ask for, one at least (SCTP_INITMSG).
     pub num_ostreams: u16,
-    /// Streams that the peer may ask for (SCTP_INITMSG).
+    /// Streams that the peer may ask for, one at least (SCTP_INITMSG).
     pub max_instreams: u16,
     /// INITs and COOKIE ECHOs that are repeated (SCTP_INITMSG).
     pub max_init_retransmits: u16,
@@ -115,15 +116,15 @@ pub struct SctpOptions {
     pub max_init_timeo_ms: u32,
     /// Errors in a row of the whole association (SCTP_ASSOCINFO).
     pub association_max_retrans: u16,
-    /// Milliseconds that a cookie is good for (SCTP_ASSOCINFO).
+    /// Milliseconds that a cookie is good for, 1 at least (SCTP_ASSOCINFO).
     pub cookie_life_ms: u32,
-    /// Delay of a SACK in milliseconds; 0 sends them at once (SCTP_DELAYED_SACK).
+    /// Delay of a SACK in milliseconds, 500 at most; 0 sends them at once (SCTP_DELAYED_SACK).
     pub sack_delay_ms: u32,
     /// Packets with DATA after which a SACK is not delayed (SCTP_DELAYED_SACK).
     pub sack_freq: u32,
     /// SCTP_NODELAY: no waiting for a full packet.
     pub nodelay: bool,
-    /// Largest message without fragmentation; 0 takes the path's (SCTP_MAXSEG).
+    /// Largest message without fragmentation, 444 to 65,516; 0 takes the path's (SCTP_MAXSEG).
     pub maxseg: u16,
     /// Messages that do not fit one packet are refused (SCTP_DISABLE_FRAGMENTS).
     pub disable_fragments: bool,
@@ -137,15 +138,16 @@ pub struct SctpOptions {
     pub features: Features,
     /// What may be reconfigured.
     pub reconfigurable: Reconfigurable,
-    /// SO_SNDBUF in bytes.
+    /// SO_SNDBUF in bytes, 4,608 at least.
     pub sndbuf: u32,
-    /// SO_RCVBUF in bytes; half of it is offered as window.
+    /// SO_RCVBUF in bytes, 2,304 at least; half of it is offered as window.
     pub rcvbuf: u32,
-    /// Unsent bytes under which a socket is writable; `u32::MAX` for no limit.
+    /// Unsent bytes under which a socket is writable, as TCP's option has it: 0 takes the default, which is no limit for SCTP (no sysctl has
+    /// another), and `u32::MAX` is none, too. 1 takes a message when nothing is unsent.
     pub notsent_lowat: u32,
-    /// Unsent bytes of one stream under which it takes a message, whatever the others have; `u32::MAX` for no limit.
+    /// Unsent bytes of one stream under which it takes a message, whatever the others have, in the same numbers.
     pub stream_lowat: u32,
-    /// Bytes of an incomplete message after which its beginning is handed over; 0 only when the window closes
+    /// Bytes of an incomplete message after which its beginning is handed over, half of `rcvbuf` at most; 0 only when the window closes
     /// (SCTP_PARTIAL_DELIVERY_POINT).
     pub pd_point: u32,
     /// Seconds without data after which the association is closed; 0 never (SCTP_AUTOCLOSE).
@@ -205,8 +207,8 @@ impl SctpOptions {
             reconfigurable: Reconfigurable::default(),
             sndbuf: sysctl.wmem_default,
             rcvbuf: sysctl.rmem_default,
-            notsent_lowat: u32::MAX,
-            stream_lowat: u32::MAX,
+            notsent_lowat: 0,
+            stream_lowat: 0,
             pd_point: 0,
             autoclose_secs: 0,
             adaptation: None,
@@ -222,4 +224,19 @@ impl SctpOptions {
             arrivals: false,
         }
     }
+
+    /// Unsent bytes under which the association takes a message; `u32::MAX` for no limit.
+    pub(super) const fn unsent_mark(&self) -> u32 {
+        or_none(self.notsent_lowat)
+    }
+
+    /// The same of each stream.
+    pub(super) const fn stream_mark(&self) -> u32 {
+        or_none(self.stream_lowat)
+    }
+}
+
+/// The mark that an option sets; what 0 takes is no limit.
+const fn or_none(mark: u32) -> u32 {
+    if mark == 0 { u32::MAX } else { mark }
 }

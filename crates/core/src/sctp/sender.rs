@@ -98,7 +98,7 @@ impl Sender {
     /// A message may be queued: a byte of the buffer of `sndbuf` bytes is free, and less is unsent than the low-water mark.
     pub(crate) fn admits(&mut self, options: &SctpOptions, sndbuf: u32) -> bool {
         let room = self.charge() < sndbuf as usize;
-        let unsent = self.queue.is_small(options.notsent_lowat);
+        let unsent = self.queue.is_small(options.unsent_mark());
         self.writer_waits |= !(room && unsent);
         room && unsent
     }
@@ -113,7 +113,7 @@ impl Sender {
 
     /// What the streams say to their low-water mark.
     pub(crate) fn streams(&mut self, options: &SctpOptions, sysctl: &Sysctl) -> &mut Unsent {
-        self.queue.streams(options.stream_lowat, u32::from(sysctl.notsent_lowat_half))
+        self.queue.streams(options.stream_mark(), u32::from(sysctl.notsent_lowat_half))
     }
 
     /// Who asks hears that there is room for another message of `stream`. Nobody is told later because of this question.
@@ -130,9 +130,9 @@ impl Sender {
     fn writable(&self, options: &SctpOptions, sndbuf: u32, sysctl: &Sysctl) -> bool {
         let shift = u32::from(sysctl.notsent_lowat_half);
         let unsent = self.queue.bytes() as u64;
-        let mark = options.notsent_lowat;
+        let mark = options.unsent_mark();
         2 * self.charge() as u64 <= u64::from(sndbuf)
-            && (mark == u32::MAX || unsent << shift < u64::from(mark).max(1))
+            && (mark == u32::MAX || unsent << shift < u64::from(mark))
     }
 
     /// A writer that had seen "full" may go on; true once.
@@ -167,5 +167,22 @@ mod tests {
         assert!(tx.queue.take(1).is_some());
         assert!(tx.take_writable_edge(&options, BUF, &sysctl));
         assert!(!tx.take_writable_edge(&options, BUF, &sysctl));
+    }
+
+    /// As TCP's: 0 is the default, which is no limit here.
+    #[test]
+    fn a_mark_of_zero_is_none_and_of_one_a_message_at_a_time() {
+        let sysctl = Sysctl::default();
+        let plain = SctpOptions::new(&sysctl);
+        for (mark, takes) in [(0, true), (u32::MAX, true), (1, false)] {
+            let options = SctpOptions { notsent_lowat: mark, ..plain.clone() };
+            let by_stream = SctpOptions { stream_lowat: mark, ..plain.clone() };
+            let mut tx = Sender::new(Tsn::initial(1), 10);
+            assert!(tx.admits(&options, BUF) && tx.invites(&by_stream, BUF, &sysctl, 0), "{mark}: empty");
+            tx.queue.push(Bytes::from_static(&[0; 9]), SendInfo::default(), Instant::ZERO);
+            assert_eq!(tx.admits(&options, BUF), takes, "{mark}");
+            assert_eq!(tx.poll_writable(&options, BUF, &sysctl), takes, "{mark}");
+            assert_eq!(tx.invites(&by_stream, BUF, &sysctl, 0), takes, "{mark} of a stream");
+        }
     }
 }

@@ -232,17 +232,23 @@ tcp_info! {
 const CA_STATES: [&str; 5] = ["Open", "Disorder", "CWR", "Recovery", "Loss"];
 
 impl TcpInfo {
-    /// The state as `ss` prints it; `None` for a number that is no state.
+    /// The state as `ss` prints it, [`UNKNOWN`](Self::UNKNOWN) for a number that is no state.
     #[must_use]
-    pub fn state_name(&self) -> Option<&'static str> {
-        State::ALL.iter().find(|state| **state as u8 == self.state).map(|state| state.name())
+    pub fn state_name(&self) -> &'static str {
+        State::ALL
+            .iter()
+            .find(|state| **state as u8 == self.state)
+            .map_or(Self::UNKNOWN, |state| state.name())
     }
 
-    /// The state of the congestion control machine without `TCP_CA_`; `None` for a number that is none.
+    /// The state of the congestion control machine without `TCP_CA_`, [`UNKNOWN`](Self::UNKNOWN) for a number that is none.
     #[must_use]
-    pub fn ca_state_name(&self) -> Option<&'static str> {
-        CA_STATES.get(usize::from(self.ca_state)).copied()
+    pub fn ca_state_name(&self) -> &'static str {
+        CA_STATES.get(usize::from(self.ca_state)).copied().unwrap_or(Self::UNKNOWN)
     }
+
+    /// What `ss` prints for a number that is no state: no stack tells one, but a `TcpInfo` may be made by hand.
+    pub const UNKNOWN: &'static str = "UNKNOWN";
 
     /// `struct tcp_info` of Linux 7.0, little endian. A caller with a shorter buffer gets the front of it.
     #[must_use]
@@ -457,8 +463,8 @@ mod tests {
     fn states_have_the_names_that_ss_prints() {
         let of = |state, ca_state| TcpInfo { state, ca_state, ..TcpInfo::default() };
         let names = |info: TcpInfo| (info.state_name(), info.ca_state_name());
-        assert_eq!(names(of(1, 3)), (Some("ESTAB"), Some("Recovery")));
-        assert_eq!(names(of(0, 5)), (None, None));
+        assert_eq!(names(of(1, 3)), ("ESTAB", "Recovery"));
+        assert_eq!(names(of(0, 5)), ("UNKNOWN", "UNKNOWN"));
     }
 
     /// Offsets by the kernel's own type information (BTF of 6.18.44); the last word is that of 7.0.

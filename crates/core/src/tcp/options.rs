@@ -12,7 +12,8 @@ const RTO_MAX_SECS: u32 = 120;
 /// Sets of options that a stack remembers for sharing.
 const SETS: usize = 8;
 
-/// Socket options. Inherited by the connections that a listener accepts.
+/// Socket options. Inherited by the connections that a listener accepts. The core takes them as they are; bounds named here are those of
+/// setsockopt(), which the crate `lowwater` keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
     /// TCP_NODELAY: no Nagle.
@@ -21,37 +22,37 @@ pub struct SocketOptions {
     pub cork: bool,
     /// SO_KEEPALIVE.
     pub keepalive: bool,
-    /// TCP_KEEPIDLE in seconds; 0 takes tcp_keepalive_time.
+    /// TCP_KEEPIDLE in seconds, 32,767 at most; 0 takes tcp_keepalive_time.
     pub keepidle: u32,
-    /// TCP_KEEPINTVL in seconds; 0 takes tcp_keepalive_intvl.
+    /// TCP_KEEPINTVL in seconds, 32,767 at most; 0 takes tcp_keepalive_intvl.
     pub keepintvl: u32,
-    /// TCP_KEEPCNT; 0 takes tcp_keepalive_probes.
+    /// TCP_KEEPCNT, 127 at most; 0 takes tcp_keepalive_probes.
     pub keepcnt: u32,
     /// TCP_THIN_LINEAR_TIMEOUTS: timeouts of thin streams do not double at first.
     pub thin_linear_timeouts: bool,
     /// SO_OOBINLINE: urgent data stays in the stream.
     pub oobinline: bool,
-    /// SO_LINGER.
+    /// SO_LINGER, 2^31 - 1 seconds at most.
     pub linger: Option<Duration>,
-    /// TCP_LINGER2 in seconds: time in FIN-WAIT-2 without an owner; 0 takes tcp_fin_timeout, negative none.
+    /// TCP_LINGER2 in seconds, 120 at most: time in FIN-WAIT-2 without an owner; 0 takes tcp_fin_timeout, negative none.
     pub linger2: i32,
-    /// TCP_USER_TIMEOUT in milliseconds; 0 takes tcp_retries2.
+    /// TCP_USER_TIMEOUT in milliseconds, 2^31 - 1 at most; 0 takes tcp_retries2.
     pub user_timeout_ms: u32,
-    /// TCP_NOTSENT_LOWAT in bytes; 0 takes the sysctl.
+    /// TCP_NOTSENT_LOWAT in bytes; 0 takes tcp_notsent_lowat, `u32::MAX` is no limit.
     pub notsent_lowat: u32,
-    /// SO_SNDBUF as read back (twice what was asked for); `None` autotunes.
+    /// SO_SNDBUF as read back (twice what was asked for), 4,608 at least; `None` autotunes.
     pub sndbuf: Option<u32>,
-    /// SO_RCVBUF as read back (twice what was asked for); `None` autotunes.
+    /// SO_RCVBUF as read back (twice what was asked for), 2,304 at least; `None` autotunes.
     pub rcvbuf: Option<u32>,
-    /// SO_MAX_PACING_RATE in bytes per second; `u64::MAX` for none.
+    /// SO_MAX_PACING_RATE in bytes per second, 1 at least; `u64::MAX` for none.
     pub max_pacing_rate: u64,
     /// Paced at its own rate, too, where there is no bound: as a socket stays that once had one (`sk_pacing_status`).
     pub paced: bool,
-    /// TCP_MAXSEG; 0 takes the path's.
+    /// TCP_MAXSEG, 88 to 32,767; 0 takes the path's.
     pub maxseg: u16,
-    /// TCP_SYNCNT; 0 takes tcp_syn_retries.
+    /// TCP_SYNCNT, 127 at most; 0 takes tcp_syn_retries.
     pub syncnt: u8,
-    /// TCP_WINDOW_CLAMP in bytes; 0 for none.
+    /// TCP_WINDOW_CLAMP in bytes, 1,152 at least; 0 for none.
     pub window_clamp: u32,
     /// TCP_FASTOPEN of a listener: connections that may be accepted with their SYN and wait for its last ACK; 0 for none.
     pub fastopen: u32,
@@ -65,11 +66,11 @@ pub struct SocketOptions {
     pub defer_accept: u8,
     /// TCP_SAVE_SYN of a listener: its connections keep the headers of their SYN until somebody has read them.
     pub save_syn: bool,
-    /// TCP_RTO_MIN_US; what tcp_rto_min_us said when the socket was made, until it is set. 0 follows the sysctl.
+    /// TCP_RTO_MIN_US, 1,001 to 200,000; what tcp_rto_min_us said when the socket was made, until it is set. 0 follows the sysctl.
     pub rto_min_us: u32,
-    /// TCP_RTO_MAX_MS; what tcp_rto_max_ms said when the socket was made, until it is set. 0 follows the sysctl.
+    /// TCP_RTO_MAX_MS, 1,000 to 120,000; what tcp_rto_max_ms said when the socket was made, until it is set. 0 follows the sysctl.
     pub rto_max_ms: u32,
-    /// TCP_DELACK_MAX_US; 0 takes tcp_delack_max_us.
+    /// TCP_DELACK_MAX_US, 1,001 to 200,000; 0 takes tcp_delack_max_us.
     pub delack_max_us: u32,
     /// TCP_CONGESTION.
     pub congestion: CongestionKind,
@@ -79,7 +80,7 @@ pub struct SocketOptions {
     pub wmem: u32,
     /// Segments out of order before loss is assumed, at the start: tcp_reordering when the socket was made.
     pub reordering: u32,
-    /// SO_RCVLOWAT; 0 counts as 1.
+    /// SO_RCVLOWAT, half of the receive buffer at most; 0 counts as 1.
     pub rcvlowat: u32,
     /// Receive buffer that low-water marks have asked for so far, in bytes (`tcp_set_rcvlowat`).
     pub rcvlowat_room: u32,
@@ -97,7 +98,7 @@ pub struct SocketOptions {
     pub recverr: [bool; 2],
     /// IP_TTL; 0 takes ip_default_ttl.
     pub ttl: u8,
-    /// IPV6_UNICAST_HOPS; `None` takes 64.
+    /// IPV6_UNICAST_HOPS; `None` takes 64, and 0 is 0, as Linux has it.
     pub hops: Option<u8>,
     /// IP_MINTTL and IPV6_MINHOPCOUNT: what comes with less is dropped (RFC 5082); 0 drops nothing.
     pub min_ttl: [u8; 2],

@@ -7,7 +7,7 @@ pub use sctp::{SctpAssociation, SctpListener, SctpSocket};
 pub use tcp::{Incoming, TcpListener, TcpStream};
 pub use udp::UdpSocket;
 
-use crate::error::io_error;
+use crate::error::{io_error, no_time};
 use lowwater_core::base::Error;
 use std::io;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Limit {
     /// As std: zero is refused.
     fn set(&self, limit: Option<Duration>) -> io::Result<()> {
         let nanos = match limit {
-            Some(Duration::ZERO) => return Err(io::ErrorKind::InvalidInput.into()),
+            Some(Duration::ZERO) => return Err(no_time()),
             Some(limit) => u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX),
             None => 0,
         };

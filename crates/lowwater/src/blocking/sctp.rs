@@ -1,9 +1,10 @@
 //! SCTP sockets that block.
 use super::Mode;
+use crate::error::IntoIo;
 use crate::sctp::{self, AssocId, Association, ConnectOptions, ListenOptions, all, association_calls};
 use crate::stack::Stack;
 use bytes::Bytes;
-use lowwater_core::base::{Error, Instant, SocketId};
+use lowwater_core::base::{Instant, SocketId};
 use lowwater_core::sctp::{Received, SctpOptions, SendInfo};
 use lowwater_core::stack::Stack as Core;
 use std::io;
@@ -163,7 +164,10 @@ impl SctpAssociation {
     association_calls!();
     modes!();
 
-    fn call<R>(&self, f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>) -> io::Result<R> {
+    fn call<R, E: IntoIo>(
+        &self,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, E>,
+    ) -> io::Result<R> {
         self.assoc.sock.call(f)
     }
 }

@@ -1,5 +1,6 @@
 //! TCP sockets that block.
 use super::Mode;
+use crate::error::invalid;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use crate::tcp::{self, ConnectOptions, ListenOptions};
@@ -35,7 +36,7 @@ impl TcpStream {
     /// # Errors
     /// As std's.
     pub fn connect(stack: &Stack, addr: impl ToSocketAddrs) -> io::Result<Self> {
-        let mut last = io::ErrorKind::InvalidInput.into();
+        let mut last = invalid("no address to connect to");
         for remote in addr.to_socket_addrs()? {
             match Self::open(stack, remote, &ConnectOptions::default(), None) {
                 Ok(stream) => return Ok(stream),
@@ -48,10 +49,10 @@ impl TcpStream {
     /// Opens a connection within `timeout`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`], and as std's.
+    /// [`io::ErrorKind::TimedOut`], [`io::ErrorKind::InvalidInput`] for a timeout of zero, and as std's.
     pub fn connect_timeout(stack: &Stack, addr: &SocketAddr, timeout: Duration) -> io::Result<Self> {
         if timeout.is_zero() {
-            return Err(io::ErrorKind::InvalidInput.into());
+            return Err(invalid("a timeout of zero leaves no time to connect: connect() waits without end"));
         }
         Self::open(stack, *addr, &ConnectOptions::default(), Some(timeout)).map_err(|e| match e.kind() {
             io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
@@ -211,7 +212,7 @@ impl TcpStream {
     /// SO_LINGER: `Some(ZERO)` makes the drop reset the connection.
     ///
     /// # Errors
-    /// When the stack was shut down.
+    /// [`io::ErrorKind::InvalidInput`] beyond 2^31 - 1 seconds; when the stack was shut down.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         self.0.sock.set_options(|o| o.linger = linger)
     }
@@ -224,10 +225,10 @@ impl TcpStream {
         self.0.sock.options()
     }
 
-    /// Changes options.
+    /// Changes options, bounded as setsockopt() bounds them: [`SocketOptions`] names the bounds, and [`options`](Self::options) tells what came of it.
     ///
     /// # Errors
-    /// When the stack was shut down.
+    /// [`io::ErrorKind::InvalidInput`] in words for a number out of bounds, and then nothing is changed; when the stack was shut down.
     pub fn set_options(&self, change: impl FnOnce(&mut SocketOptions)) -> io::Result<()> {
         self.0.sock.set_options(change)
     }

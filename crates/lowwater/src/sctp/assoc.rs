@@ -1,14 +1,15 @@
 //! An association for async programs: one-to-one, and one among many as its socket shows it.
-use super::{AssocId, ConnectOptions, all, association_calls};
-use crate::error::io_error;
-use crate::options::check_sctp;
+use super::{AssocId, ConnectOptions, all, association_calls, to_meant, why};
+use crate::error::IntoIo;
+use crate::family::all_meant;
+use crate::options;
 use crate::registry::Side;
 use crate::shared::Handle;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use bytes::Bytes;
 use lowwater_core::base::{Error, Instant, SocketId};
-use lowwater_core::sctp::{Received, SctpOptions, SendInfo, State};
+use lowwater_core::sctp::{Received, SendInfo, State};
 use lowwater_core::stack::Stack as Core;
 use std::future::poll_fn;
 use std::io;
@@ -19,7 +20,7 @@ use std::task::{Context, Poll};
 /// cancel-safe: a message is queued or received whole or not at all.
 ///
 /// Dropping it closes it in the background in good order: what was queued is delivered. With messages that were not read, or
-/// [`SctpOptions::linger`] of zero, it is aborted instead.
+/// [`SctpOptions::linger`](super::SctpOptions::linger) of zero, it is aborted instead.
 #[derive(Debug)]
 pub struct SctpAssociation {
     pub(crate) sock: Sock,
@@ -60,11 +61,11 @@ impl SctpAssociation {
     /// Those of [`connect_with`](Self::connect_with) that need no answer; the others come with the next call.
     pub fn open(stack: &Stack, addrs: impl ToSocketAddrs, options: &ConnectOptions) -> io::Result<Self> {
         let remotes = all(addrs)?;
-        options.options.as_ref().map_or(Ok(()), check_sctp)?;
         let sock = Sock::open(&stack.handle, |inner, now| {
-            let own = options.options.clone();
-            let own = own.unwrap_or_else(|| SctpOptions::new(inner.core.sysctl()));
-            inner.core.sctp_connect(now, &remotes, &options.local, own)
+            let own = options::sctp_or_new(options.options.as_ref(), inner.core.sysctl())?;
+            let local = all_meant(&options.local);
+            let opened = inner.core.sctp_connect(now, &remotes, &local, own);
+            opened.map_err(|e| why::connect(e, &remotes, &local))
         })?;
         Ok(Self { sock })
     }
@@ -101,8 +102,10 @@ impl SctpAssociation {
     /// # Errors
     /// Those of [`send`](Self::send).
     pub fn poll_send(&self, cx: &mut Context<'_>, data: &Bytes, info: SendInfo) -> Poll<io::Result<()>> {
+        let info = to_meant(info);
         let send = |core: &mut Core, now, id| core.sctp_send(now, id, data.clone(), info).map(drop);
-        self.sock.poll_send_message(cx, data.len(), send)
+        let message = (data.len(), info);
+        self.sock.poll_send_message(cx, data.len(), send, |core, id, e| why::send(core, id, e, message))
     }
 
     /// [`send_bytes`](Self::send_bytes) if there is room now.
@@ -110,13 +113,16 @@ impl SctpAssociation {
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], and those of [`send`](Self::send).
     pub fn try_send(&self, data: Bytes, info: SendInfo) -> io::Result<()> {
-        let len = data.len();
-        self.sock.send_message(len, |core, now, id| core.sctp_send(now, id, data, info).map(drop))
+        let (len, info) = (data.len(), to_meant(info));
+        self.sock.send_message(len, |core, now, id| {
+            let sent = core.sctp_send(now, id, data, info);
+            sent.map(drop).map_err(|e| why::send(core, id, e, (len, info)))
+        })
     }
 
     /// The next message or notification, in order; `None` when the peer sends nothing more (the notification that all is over may
     /// still follow). A message comes whole and `eor` is true, unless the receive window is full of messages that nobody has read,
-    /// or one outgrows [`SctpOptions::pd_point`]: then the first that is not complete comes in parts, one after the other, and the last
+    /// or one outgrows [`SctpOptions::pd_point`](super::SctpOptions::pd_point): then the first that is not complete comes in parts, one after the other, and the last
     /// has `eor`. A message of one packet is a slice of it, not a copy; one of several is put together by one copy.
     ///
     /// # Errors
@@ -174,12 +180,13 @@ impl SctpAssociation {
         poll_fn(|cx| self.sock.poll_ready(cx, Side::Write)).await
     }
 
-    /// Waits until a stream is writable by the half rule of [`SctpOptions::stream_lowat`], and the association as
+    /// Waits until a stream is writable by the half rule of [`SctpOptions::stream_lowat`](super::SctpOptions::stream_lowat), and the association as
     /// [`writable`](Self::writable) has it; or it is over.
     ///
     /// # Errors
-    /// When the stack was shut down.
+    /// [`io::ErrorKind::InvalidInput`] for a stream that does not exist; when the stack was shut down.
     pub async fn writable_stream(&self, stream: u16) -> io::Result<()> {
+        self.call(|core, _, id| why::no_such_stream(core, id, stream).map_or(Ok(()), Err))?;
         poll_fn(|cx| {
             self.sock.poll(cx, Side::Write, |core, now, id| match core.sctp_poll_stream(now, id, stream)? {
                 true => Ok(()),
@@ -214,7 +221,10 @@ impl SctpAssociation {
 
     association_calls!();
 
-    fn call<R>(&self, f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>) -> io::Result<R> {
+    fn call<R, E: IntoIo>(
+        &self,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, E>,
+    ) -> io::Result<R> {
         self.sock.call(f)
     }
 }
@@ -244,8 +254,11 @@ impl Association<'_> {
         self.id
     }
 
-    fn call<R>(&self, f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, Error>) -> io::Result<R> {
-        self.handle.enter_live(|inner, now, _| f(&mut inner.core, now, self.id.0).map_err(io_error))
+    fn call<R, E: IntoIo>(
+        &self,
+        f: impl FnOnce(&mut Core, Instant, SocketId) -> Result<R, E>,
+    ) -> io::Result<R> {
+        self.handle.enter_live(|inner, now, _| f(&mut inner.core, now, self.id.0).map_err(E::into_io))
     }
 }
 

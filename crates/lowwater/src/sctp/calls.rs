@@ -78,19 +78,12 @@ macro_rules! association_calls {
             &self,
             change: impl FnOnce(&mut lowwater_core::sctp::SctpOptions),
         ) -> std::io::Result<()> {
-            let mut wrong = None;
+            use crate::error::io_error;
             self.call(|core, now, id| {
-                let mut options = core.sctp_options(id)?.clone();
+                let mut options = core.sctp_options(id).map_err(io_error)?.clone();
                 change(&mut options);
-                match crate::options::check_sctp(&options) {
-                    Ok(()) => core.sctp_set_options(now, id, options),
-                    Err(e) => {
-                        wrong = Some(e);
-                        Ok(())
-                    }
-                }
-            })?;
-            wrong.map_or(Ok(()), Err)
+                core.sctp_set_options(now, id, crate::options::sctp(options)?).map_err(io_error)
+            })
         }
 
         /// Changes one path: its heartbeats, and how many errors it is allowed. A changed interval takes effect at once.
@@ -103,10 +96,13 @@ macro_rules! association_calls {
             peer: std::net::IpAddr,
             change: impl FnOnce(&mut lowwater_core::sctp::PathOptions),
         ) -> std::io::Result<()> {
+            let peer = peer.to_canonical();
             self.call(|core, now, id| {
-                let mut options = core.sctp_path_options(id, peer)?;
+                let options = core.sctp_path_options(id, peer);
+                let mut options = options.map_err(|e| crate::sctp::why::peer(core, id, e, peer))?;
                 change(&mut options);
-                core.sctp_set_path(now, id, peer, options)
+                crate::options::path(&options)?;
+                core.sctp_set_path(now, id, peer, options).map_err(crate::error::io_error)
             })
         }
 
@@ -115,7 +111,11 @@ macro_rules! association_calls {
         /// # Errors
         /// [`std::io::ErrorKind::InvalidInput`] when the peer has no such address, or has not confirmed it.
         pub fn set_primary(&self, peer: std::net::IpAddr) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_set_primary(now, id, peer))
+            let peer = peer.to_canonical();
+            self.call(|core, now, id| {
+                let set = core.sctp_set_primary(now, id, peer);
+                set.map_err(|e| crate::sctp::why::peer(core, id, e, peer))
+            })
         }
 
         /// Asks an address of the peer's for an answer now. (SPP_HB_DEMAND)
@@ -123,7 +123,11 @@ macro_rules! association_calls {
         /// # Errors
         /// [`std::io::ErrorKind::InvalidInput`] when the peer has no such address.
         pub fn heartbeat(&self, peer: std::net::IpAddr) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_heartbeat(now, id, peer))
+            let peer = peer.to_canonical();
+            self.call(|core, now, id| {
+                let asked = core.sctp_heartbeat(now, id, peer);
+                asked.map_err(|e| crate::sctp::why::peer(core, id, e, peer))
+            })
         }
 
         /// Has the numbers of messages begin anew in these streams, or in all if none are named: in those that we send on (`outgoing`), in
@@ -135,9 +139,15 @@ macro_rules! association_calls {
         /// # Errors
         /// ENOPROTOOPT where one side does not offer it or ours does not allow it, EINPROGRESS while another request is out,
         /// [`std::io::ErrorKind::WouldBlock`] while something of these streams is unsent, [`std::io::ErrorKind::InvalidInput`] for a
-        /// stream that does not exist, EMSGSIZE for more of them than a packet can name.
+        /// stream that does not exist, EMSGSIZE for more of them than a packet can name; all in a sentence, with
+        /// [`Explained::errno`](crate::sctp::Explained::errno).
         pub fn reset_streams(&self, streams: &[u16], outgoing: bool, incoming: bool) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_reset_streams(now, id, streams, (outgoing, incoming)))
+            use crate::sctp::why;
+            const INVALID: &str = "name streams that there are, and a direction, outgoing or incoming: info() tells how many each has";
+            self.call(|core, now, id| {
+                let asked = core.sctp_reset_streams(now, id, streams, (outgoing, incoming));
+                asked.map_err(|e| why::reconfiguration(core, id, e, why::STREAMS, INVALID))
+            })
         }
 
         /// Has all numbers begin anew, TSNs too; told by
@@ -146,7 +156,11 @@ macro_rules! association_calls {
         /// # Errors
         /// Those of `reset_streams`; [`std::io::ErrorKind::WouldBlock`] while something is unsent or not acknowledged.
         pub fn reset_association(&self) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_reset_association(now, id))
+            use crate::sctp::why;
+            self.call(|core, now, id| {
+                let asked = core.sctp_reset_association(now, id);
+                asked.map_err(|e| why::reconfiguration(core, id, e, why::ASSOCIATION, ""))
+            })
         }
 
         /// Adds streams that we send on, and such that the peer does; told by
@@ -155,7 +169,12 @@ macro_rules! association_calls {
         /// # Errors
         /// Those of `reset_streams`; [`std::io::ErrorKind::InvalidInput`] for none, and for more than 65,535 in all.
         pub fn add_streams(&self, outgoing: u16, incoming: u16) -> std::io::Result<()> {
-            self.call(|core, now, id| core.sctp_add_streams(now, id, outgoing, incoming))
+            use crate::sctp::why;
+            const INVALID: &str = "add one stream at least, and no more than make 65,535 in a direction: info() tells how many each has";
+            self.call(|core, now, id| {
+                let asked = core.sctp_add_streams(now, id, outgoing, incoming);
+                asked.map_err(|e| why::reconfiguration(core, id, e, why::COUNT, INVALID))
+            })
         }
 
         /// Closes in good order: what was queued is delivered, then the association ends. Nothing more can be sent; what comes
@@ -180,7 +199,7 @@ macro_rules! association_calls {
         /// # Errors
         /// When the stack was shut down.
         pub fn take_error(&self) -> std::io::Result<Option<std::io::Error>> {
-            self.call(|core, _, id| Ok(core.take_error(id))).map(|e| e.map(crate::error::io_error))
+            self.call(|core, _, id| std::io::Result::Ok(core.take_error(id).map(crate::error::io_error)))
         }
     };
 }

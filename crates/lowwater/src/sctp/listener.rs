@@ -1,7 +1,8 @@
 //! A listener of associations for async programs.
 use super::assoc::SctpAssociation;
-use super::{ListenOptions, all};
-use crate::options::check_sctp;
+use super::{ListenOptions, all, why};
+use crate::family::all_meant;
+use crate::options;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use lowwater_core::sctp::SctpOptions;
@@ -74,12 +75,12 @@ impl SctpListener {
 
 /// A listener of the core; one that collects associations is a one-to-many socket.
 pub(super) fn listen(stack: &Stack, options: &ListenOptions, many: bool) -> io::Result<Sock> {
-    options.options.as_ref().map_or(Ok(()), check_sctp)?;
     Sock::open(&stack.handle, |inner, now| {
-        let inherited = options.options.clone();
-        let mut inherited = inherited.unwrap_or_else(|| SctpOptions::new(inner.core.sysctl()));
+        let mut inherited = options::sctp_or_new(options.options.as_ref(), inner.core.sysctl())?;
         inherited.arrivals |= many;
-        let id = inner.core.sctp_listen(now, &options.local, options.backlog, inherited)?;
+        let local = all_meant(&options.local);
+        let id = inner.core.sctp_listen(now, &local, options.backlog, inherited);
+        let id = id.map_err(|e| why::listen(e, &local))?;
         if many {
             inner.endpoints.insert(id, options.associations);
         }

@@ -1,8 +1,9 @@
 //! A one-to-many socket for async programs: one port, many associations.
 use super::assoc::{Association, SctpAssociation, connected};
 use super::listener::listen;
-use super::{AssocId, ListenOptions, all, bound};
+use super::{AssocId, ListenOptions, all, bound, to_meant, why};
 use crate::error::{io_error, stopped};
+use crate::family::{all_meant, meant};
 use crate::registry::Side;
 use crate::shared::{Inner, Phase};
 use crate::sock::{Sock, note_brief};
@@ -143,7 +144,9 @@ impl SctpSocket {
         data: &Bytes,
         info: SendInfo,
     ) -> Poll<io::Result<()>> {
-        self.poll_assoc(cx, to, |inner, now| send(inner, now, to, data, info))
+        let message = (data.len(), to_meant(info));
+        let why = |inner: &Inner, e| why::send(&inner.core, to.0, e, message);
+        self.poll_assoc_told(cx, to, |inner, now| send(inner, now, to, data, info), why)
     }
 
     /// [`send_bytes`](Self::send_bytes) if there is room now.
@@ -152,7 +155,8 @@ impl SctpSocket {
     /// [`io::ErrorKind::WouldBlock`], and those of [`SctpAssociation::send`].
     pub fn try_send(&self, to: AssocId, data: &Bytes, info: SendInfo) -> io::Result<()> {
         self.sock.handle.enter_live(|inner, now, _| {
-            self.check(inner, to).and_then(|()| send(inner, now, to, data, info)).map_err(io_error)
+            let sent = self.check(inner, to).and_then(|()| send(inner, now, to, data, info));
+            sent.map_err(|e| why::send(&inner.core, to.0, e, (data.len(), to_meant(info))))
         })
     }
 
@@ -242,12 +246,22 @@ impl SctpSocket {
         })
     }
 
-    /// Calls the core about an association of this socket; the task waits when it would block.
     fn poll_assoc<R>(
         &self,
         cx: &mut Context<'_>,
         id: AssocId,
         f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
+    ) -> Poll<io::Result<R>> {
+        self.poll_assoc_told(cx, id, f, |_, error| io_error(error))
+    }
+
+    /// Calls the core about an association of this socket; the task waits when it would block.
+    fn poll_assoc_told<R>(
+        &self,
+        cx: &mut Context<'_>,
+        id: AssocId,
+        f: impl FnOnce(&mut Inner, Instant) -> Result<R, Error>,
+        why: impl FnOnce(&Inner, Error) -> io::Error,
     ) -> Poll<io::Result<R>> {
         self.sock.handle.enter(|inner, now, wakes| {
             if inner.phase.is_over() {
@@ -258,7 +272,7 @@ impl SctpSocket {
                     inner.registry.wait(id.0, Side::Write, cx.waker(), wakes);
                     Poll::Pending
                 }
-                other => Poll::Ready(other.map_err(io_error)),
+                other => Poll::Ready(other.map_err(|error| why(inner, error))),
             }
         })
     }
@@ -269,7 +283,7 @@ impl SctpSocket {
 
     fn find(&self, inner: &Inner, peer: SocketAddr) -> Option<SocketId> {
         let local = inner.core.local_addr(self.sock.id).ok()?.port();
-        let with_peer = inner.core.sctp_with(local, peer);
+        let with_peer = inner.core.sctp_with(local, meant(peer));
         with_peer.iter().copied().find(|id| inner.endpoints.of(*id) == Some(self.sock.id))
     }
 
@@ -285,12 +299,12 @@ impl SctpSocket {
             let (local, _) = inner.core.sctp_addrs(endpoint)?;
             let local = bound(&local, inner.core.local_addr(endpoint)?.port());
             let options = inner.core.sctp_options(endpoint)?.clone();
-            inner.core.sctp_connect(now, remotes, &local, options)
+            inner.core.sctp_connect(now, &all_meant(remotes), &local, options)
         };
         if inner.phase != Phase::Running {
             return Err(stopped());
         }
-        let id = open(inner).map_err(io_error)?;
+        let id = open(inner).map_err(|e| why::connect(e, &all_meant(remotes), &[]))?;
         inner.registry.insert(id);
         inner.endpoints.join(endpoint, id, awaited);
         Ok(id)
@@ -299,7 +313,7 @@ impl SctpSocket {
 
 fn send(inner: &mut Inner, now: Instant, to: AssocId, data: &Bytes, info: SendInfo) -> Result<(), Error> {
     note_brief(inner, to.0, data.len());
-    let sent = inner.core.sctp_send(now, to.0, data.clone(), info);
+    let sent = inner.core.sctp_send(now, to.0, data.clone(), to_meant(info));
     inner.endpoints.set_full(to.0, sent == Err(Error::WouldBlock));
     sent.map(drop)
 }

@@ -50,11 +50,20 @@
 //! as TCP's. `finish()` does so and waits for it; `abort()` ends it at once with a reason for the peer. Dropping an association
 //! closes it in the background in good order, unless messages were not read, or SO_LINGER is zero: then the peer hears an ABORT,
 //! since it must not think that they were. Dropping a listener aborts associations that nobody has accepted.
+//!
+//! # Errors
+//! What the peer, the network or the state of a socket brings (a refusal, a reset, no route, an address in use, nothing to read) are std's errors
+//! with the kernel's numbers, as TCP's and UDP's are: [`raw_os_error`](std::io::Error::raw_os_error) has them. What is wrong with the call
+//! itself (EINVAL, EMSGSIZE, and what reconfiguration answers) has the same [`kind`](std::io::Error::kind) and a sentence that says what and
+//! what to do, [`Explained`]. An `io::Error` has a number or a sentence; std's own sockets have nothing of SCTP that a program could have
+//! been written for, so here the sentence goes first, and [`Explained::errno`] still has the number. TCP and UDP keep their numbers, which programs for
+//! std's sockets look at; only what std refuses itself, before any system call, has a sentence there, too (no address, a timeout of zero), and options out of bounds.
 mod assoc;
 mod calls;
 mod endpoints;
 mod listener;
 mod many;
+pub(crate) mod why;
 
 pub use assoc::{Association, SctpAssociation};
 pub(crate) use endpoints::Endpoints;
@@ -67,11 +76,13 @@ pub use lowwater_core::sctp::{
     SctpOptions, SendFailed, SendInfo, State, Subscriptions,
 };
 pub use many::SctpSocket;
+pub use why::Explained;
 
 pub(crate) use calls::association_calls;
 
 use crate::Stack;
 use crate::error::invalid;
+use crate::family::meant;
 use lowwater_core::base::SocketId;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -125,8 +136,13 @@ impl Stack {
 
 /// All of them: a name or a slice with several addresses means one side that has them all.
 pub(crate) fn all(addrs: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr>> {
-    let all: Vec<SocketAddr> = addrs.to_socket_addrs()?.collect();
+    let all: Vec<SocketAddr> = addrs.to_socket_addrs()?.map(meant).collect();
     if all.is_empty() { Err(invalid("no address")) } else { Ok(all) }
+}
+
+/// A message to the address of the peer's that is meant.
+pub(crate) fn to_meant(info: SendInfo) -> SendInfo {
+    SendInfo { to: info.to.map(|ip| ip.to_canonical()), ..info }
 }
 
 /// What a call of the core takes: no address at all would lose the port.

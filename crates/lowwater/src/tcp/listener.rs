@@ -2,7 +2,7 @@
 use super::incoming::Incoming;
 use super::stream::TcpStream;
 use crate::error::{invalid, io_error};
-use crate::options::check_tcp;
+use crate::options;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use lowwater_core::stack::{ListenAddr, ListenOptions as CoreOptions};
@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 /// Where and how a listener listens.
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
-    /// The address; `None`: any, of both families.
+    /// The address; `None`: any, of both families; `::ffff:0.0.0.0`, as 0.0.0.0: any of IPv4.
     pub ip: Option<IpAddr>,
     /// The port; `Some(0)`: a free one; `None`: every port that no other listener has.
     pub port: Option<u16>,
@@ -66,7 +66,9 @@ impl TcpListener {
     }
 
     /// Listens on every address and every port, the stack's own or not, and asks about each request: what a transparent
-    /// proxy needs. Devices of the stack accept packets to any address from now on.
+    /// proxy needs. Devices of the stack accept packets to any address from now on, as with [`Builder::any_address`](crate::Builder::any_address), also
+    /// when the listener is gone: connections that it has brought live on at such addresses. What comes for nobody then is answered by a reset, and
+    /// binding finds no address foreign.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`] when there is such a listener.
@@ -85,13 +87,12 @@ impl TcpListener {
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`]; [`io::ErrorKind::InvalidInput`] for options that no connection could work with.
     pub fn listen(stack: &Stack, options: &ListenOptions) -> io::Result<Self> {
-        options.options.as_ref().map_or(Ok(()), check_tcp)?;
         let sock = Sock::open(&stack.handle, |inner, now| {
-            let inherited = options.options.clone();
-            let inherited = inherited.unwrap_or_else(|| SocketOptions::new(inner.core.sysctl()));
+            let inherited = options::tcp_or_new(options.options.as_ref(), inner.core.sysctl())?;
             let core =
                 CoreOptions { backlog: options.backlog, ask: options.ask, ..CoreOptions::new(inherited) };
-            let id = inner.core.tcp_listen(now, ListenAddr { ip: options.ip, port: options.port }, core)?;
+            let at = ListenAddr { ip: options.ip.map(|ip| ip.to_canonical()), port: options.port };
+            let id = inner.core.tcp_listen(now, at, core).map_err(io_error)?;
             if options.ask {
                 inner.asks.insert(id);
             }
@@ -160,10 +161,10 @@ impl TcpListener {
         self.sock.local_addr()
     }
 
-    /// Changes the options that accepted connections get.
+    /// Changes the options that accepted connections get, bounded as [`TcpStream::set_options`] has it.
     ///
     /// # Errors
-    /// See [`TcpListener`].
+    /// [`io::ErrorKind::InvalidInput`] in words for a number out of bounds; see [`TcpListener`].
     pub fn set_options(&self, change: impl FnOnce(&mut SocketOptions)) -> io::Result<()> {
         self.sock.set_options(change)
     }

@@ -1,7 +1,8 @@
 //! A TCP connection for async programs.
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
-use crate::error::invalid;
-use crate::options::check_tcp;
+use crate::error::{invalid, io_error};
+use crate::family::meant;
+use crate::options;
 use crate::registry::Side;
 use crate::shared::Handle;
 use crate::sock::Sock;
@@ -42,7 +43,8 @@ pub struct TcpStream {
 
 impl TcpStream {
     /// Opens a connection. The addresses are tried in turn; a host name would be looked up by the operating system, which
-    /// blocks. Dropping the future gives the attempt up.
+    /// blocks. Dropping the future gives the attempt up. `::ffff:a.b.c.d` is a.b.c.d, in all calls that take addresses, and
+    /// [`peer_addr`](Self::peer_addr) says so.
     ///
     /// # Errors
     /// As std's: [`io::ErrorKind::ConnectionRefused`], [`io::ErrorKind::TimedOut`],
@@ -224,7 +226,7 @@ impl TcpStream {
     /// SO_LINGER: `Some(ZERO)` makes the drop reset the connection.
     ///
     /// # Errors
-    /// See [`TcpStream`].
+    /// [`io::ErrorKind::InvalidInput`] beyond 2^31 - 1 seconds; see [`TcpStream`].
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         self.sock.set_options(|o| o.linger = linger)
     }
@@ -245,10 +247,10 @@ impl TcpStream {
         self.sock.options()
     }
 
-    /// Changes options.
+    /// Changes options, bounded as setsockopt() bounds them: [`SocketOptions`] names the bounds, and [`options`](Self::options) tells what came of it.
     ///
     /// # Errors
-    /// See [`TcpStream`].
+    /// [`io::ErrorKind::InvalidInput`] in words for a number out of bounds, and then nothing is changed; see [`TcpStream`].
     pub fn set_options(&self, change: impl FnOnce(&mut SocketOptions)) -> io::Result<()> {
         self.sock.set_options(change)
     }
@@ -296,10 +298,9 @@ pub(crate) fn start_connect(
     remote: SocketAddr,
     options: &ConnectOptions,
 ) -> io::Result<Sock> {
-    options.options.as_ref().map_or(Ok(()), check_tcp)?;
     Sock::open(handle, |inner, now| {
-        let socket_options =
-            options.options.clone().unwrap_or_else(|| SocketOptions::new(inner.core.sysctl()));
-        inner.core.tcp_connect(now, remote, options.local, &socket_options)
+        let socket_options = options::tcp_or_new(options.options.as_ref(), inner.core.sysctl())?;
+        let (remote, local) = (meant(remote), options.local.map(meant));
+        inner.core.tcp_connect(now, remote, local, &socket_options).map_err(io_error)
     })
 }

@@ -283,6 +283,88 @@ async fn who_cannot_connect_learns_why() {
     drop(there);
 }
 
+/// A sentence where the call itself is wrong, with the kind and the number of the kernel's error; what the peer or the network brings keeps
+/// the number alone, as TCP's errors do.
+#[tokio::test]
+async fn what_is_wrong_with_a_call_is_told_in_a_sentence() {
+    use lowwater::sctp::{Explained, ListenOptions};
+    let told = |result: std::io::Result<()>, why: &str, errno: i32| {
+        let error = result.unwrap_err();
+        assert!(error.to_string().contains(why), "{error}: {why}");
+        let source = error.get_ref().and_then(|inner| inner.downcast_ref::<Explained>()).unwrap();
+        assert_eq!((source.errno(), error.raw_os_error()), (errno, None), "{error}");
+        assert_eq!(error.kind(), std::io::Error::from_raw_os_error(errno).kind(), "{error}");
+    };
+    const EINVAL: i32 = 22;
+    let stacks = two();
+    let open = |peer: &[&str], ours: &[&str]| {
+        let all = |texts: &[&str]| texts.iter().map(|text| addr(text)).collect::<Vec<_>>();
+        let options = ConnectOptions { local: all(ours), ..ConnectOptions::default() };
+        SctpAssociation::open(&stacks.1, &all(peer)[..], &options).map(drop)
+    };
+    told(
+        open(&["10.0.1.1:7", "10.0.2.1:8"], &[]),
+        "the peer's addresses have different ports (7 and 8)",
+        EINVAL,
+    );
+    told(open(&["10.0.1.1:0"], &[]), "the peer's port is 0", EINVAL);
+    told(open(&["224.0.0.9:7"], &[]), "224.0.0.9 is no peer's address", EINVAL);
+    told(open(&["10.0.1.1:7"], &["10.0.1.2:1", "10.0.2.2:2"]), "our addresses have different ports", EINVAL);
+    let apart =
+        ListenOptions { local: vec![addr("10.0.1.1:7"), addr("10.0.2.1:8")], ..ListenOptions::default() };
+    told(
+        SctpListener::listen(&stacks.0, &apart).map(drop),
+        "our addresses have different ports (7 and 8)",
+        EINVAL,
+    );
+    let many = SctpSocket::bind(&stacks.1, "10.0.1.2:5").await.unwrap();
+    told(many.connect("10.0.1.1:0").await.map(drop), "the peer's port is 0", EINVAL);
+
+    let options = SctpOptions { disable_fragments: true, ..stacks.0.sctp_options() };
+    let (there, here) = pair(&stacks, &options).await;
+    told(here.send(b"", on(0)).await, "the message is empty", EINVAL);
+    told(here.send(b"x", on(10)).await, "there is no stream 10: the association has 10", EINVAL);
+    told(here.try_send(message(0, 9), on(99)), "there is no stream 99", EINVAL);
+    told(soon(here.writable_stream(10)).await, "there is no stream 10", EINVAL);
+    let astray = SendInfo { to: Some("10.0.9.9".parse().unwrap()), ..on(0) };
+    told(here.send(b"x", astray).await, "10.0.9.9 is no address of the peer", EINVAL);
+    told(here.send(&[0; 2_000], on(0)).await, "a message of 2000 bytes fits no packet", 90);
+    let (stranger, second) = ("10.0.9.9".parse().unwrap(), "10.0.2.1".parse().unwrap());
+    told(here.set_primary(stranger), "is no address of the peer", EINVAL);
+    told(here.set_path(stranger, |_| {}), "is no address of the peer", EINVAL);
+    told(here.heartbeat(stranger), "is no address of the peer", EINVAL);
+    if here.info().unwrap().paths.iter().any(|p| p.remote == second && p.state == PathState::Unconfirmed) {
+        told(here.set_primary(second), "has not confirmed that 10.0.2.1 is its own", EINVAL);
+    }
+    told(here.reset_streams(&[0], true, false), "Features::RECONF", 92);
+    let refused = soon(SctpAssociation::connect(&stacks.1, "10.0.1.1:9")).await.unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(111), "the peer's answer keeps its number");
+    drop(there);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_reconfiguration_is_told_in_a_sentence() {
+    let stacks = two();
+    let features = Features(stacks.0.sctp_options().features.0 | Features::RECONF);
+    let options = SctpOptions { features, ..stacks.0.sctp_options() };
+    let (there, here) = pair(&stacks, &options).await;
+    let told = |result: std::io::Result<()>, why: &str| {
+        let error = result.unwrap_err();
+        assert!(error.to_string().contains(why), "{error}: {why}");
+    };
+    told(here.reset_streams(&[0], true, false), "it lacks Reconfigurable::STREAMS");
+    told(here.reset_association(), "it lacks Reconfigurable::ASSOCIATION");
+    told(here.add_streams(1, 0), "it lacks Reconfigurable::COUNT");
+    for end in [&here, &there] {
+        end.set_options(|o| o.reconfigurable = Reconfigurable::ALL).unwrap();
+    }
+    told(here.reset_streams(&[10], true, false), "name streams that there are");
+    told(here.reset_streams(&[0], false, false), "and a direction");
+    told(here.add_streams(0, 0), "add one stream at least");
+    here.add_streams(1, 0).unwrap();
+    told(here.add_streams(1, 0), "is not answered yet");
+}
+
 #[tokio::test]
 async fn several_addresses_are_paths_that_can_be_asked_and_set() {
     let stacks = two();

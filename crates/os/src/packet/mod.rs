@@ -3,6 +3,7 @@
 //! Frames leave through a ring shared with the kernel, and a slot comes back when the interface is done with its frame: the
 //! first link on which small queues see what really waits, in the kernel's queueing discipline and in the card. Both
 //! directions carry super-packets and unfinished checksums behind a virtio-net header.
+mod input;
 mod recv;
 mod ring;
 
@@ -97,7 +98,7 @@ pub struct PacketCounters {
 /// An interface, opened for one stack.
 pub struct PacketDevice {
     /// For receiving: bound to every protocol.
-    input: OwnedFd,
+    input: input::Input,
     /// For sending: bound to none, so that nothing comes in.
     output: OwnedFd,
     name: String,
@@ -142,6 +143,7 @@ impl PacketDevice {
         };
         let input = open_socket().map_err(failed("opening a packet socket"))?;
         set_up_input(&input, link.index(), options.offload).map_err(failed("receiving"))?;
+        let input = input::Input::new(input, link.index()).map_err(failed("watching for the end"))?;
         let output = open_socket().map_err(failed("opening a packet socket"))?;
         set_up_output(&output, link.index(), options.offload, size)
             .map_err(failed("making a transmit ring"))?;
@@ -197,7 +199,14 @@ impl PacketDevice {
     /// The descriptor that is readable when a frame waits.
     #[must_use]
     pub fn input_fd(&self) -> BorrowedFd<'_> {
-        self.input.as_fd()
+        self.input.socket.as_fd()
+    }
+
+    /// The descriptor that tells, edge-triggered ([`crate::Interest::News`]), that the interface may be gone: [`PacketDevice::recv_batch`]
+    /// knows. It is not to be read.
+    #[must_use]
+    pub fn watch_fd(&self) -> BorrowedFd<'_> {
+        self.input.watch.as_fd()
     }
 
     /// The descriptor that tells, edge-triggered ([`crate::Interest::Returns`]), that slots have come back.

@@ -46,8 +46,8 @@ impl PacketDevice {
     /// may wait.
     ///
     /// # Errors
-    /// What the kernel says of the socket; frames read before are in `into`. An interface that is down has no frames, and one that is deleted looks
-    /// the same: the kernel says ENETDOWN of both, when the first step of the deletion is done.
+    /// [`io::ErrorKind::NotFound`] when the interface was deleted, or has left the network namespace; else what the kernel says of the socket.
+    /// Frames read before are in `into`. An interface that is down has no frames, and may come back.
     pub fn recv_batch(
         &mut self,
         at: Instant,
@@ -61,10 +61,14 @@ impl PacketDevice {
             frames += 1;
             let reader = &mut self.reader;
             reader.buffer.clear();
-            match retry_on_intr(|| sys::read_into(&self.input, &mut reader.buffer)) {
+            match retry_on_intr(|| sys::read_into(&self.input.socket, &mut reader.buffer)) {
                 Ok(_) => {}
-                // The interface went down: it may come back.
-                Err(Errno::AGAIN | Errno::NETDOWN) => return Ok(false),
+                Err(Errno::AGAIN) => return self.at_rest(frames > 1),
+                // The interface went down: it may come back, unless that was the first step of its deletion. What it had received is behind that.
+                Err(Errno::NETDOWN) => {
+                    self.input.went_down();
+                    continue;
+                }
                 // A kind of super-packet that the header cannot describe; the kernel has dropped it.
                 Err(Errno::INVAL) => {
                     self.counters.malformed += 1;
@@ -84,5 +88,15 @@ impl PacketDevice {
             into.push(packet);
         }
         Ok(true)
+    }
+
+    /// Nothing waits any more.
+    fn at_rest(&mut self, came: bool) -> io::Result<bool> {
+        if self.input.is_gone(came) {
+            let why =
+                format!("the interface {} is gone: deleted, or in another network namespace", self.name);
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
+        Ok(false)
     }
 }

@@ -96,6 +96,32 @@ fn the_owners_of_an_interface_that_is_gone_come_back() {
     });
 }
 
+/// Both begin with ENETDOWN, and what had come before is read.
+#[test]
+fn an_interface_that_is_deleted_is_an_error_and_one_that_is_down_is_not() {
+    with_pair(|| {
+        let (mut a, mut b) = (open("va"), open("vb"));
+        let to = a.caps().ethernet.unwrap();
+        assert!(matches!(b.submit(Instant::ZERO, frame(to, 46, None)), Submit::Sent));
+        b.flush();
+        let mut frames = Vec::new();
+        let mut ours = |a: &mut PacketDevice| {
+            let read = a.recv_batch(Instant::ZERO, 64, 1 << 20, &mut frames);
+            read.map(|_| frames.iter().filter(|p| p.payload[12..14] == [0x88, 0xb5]).count())
+        };
+        command("ip link set va down");
+        for _ in 0..3 {
+            assert_eq!(ours(&mut a).unwrap(), 1);
+        }
+        command("ip link del va");
+        let end = ours(&mut a).unwrap_err();
+        assert!(
+            end.kind() == std::io::ErrorKind::NotFound && end.to_string().contains("va is gone"),
+            "{end}"
+        );
+    });
+}
+
 #[test]
 fn frames_of_virtual_lans_are_not_taken_for_the_interfaces_own() {
     with_pair(|| {
