@@ -44,7 +44,7 @@ impl Host {
             }
             Kind::Conn(_) if sock.attempt == Attempt::Spoilt => Err(Errno::EINVAL),
             Kind::Conn(id) if sock.attempt == Attempt::Open => {
-                let still = if p.begun { Errno::EINPROGRESS } else { Errno::EALREADY };
+                let still = if p.first { Errno::EINPROGRESS } else { Errno::EALREADY };
                 match self.connect_result(write.fd, id, nonblocking, still, p)? {
                     Some(_) => {
                         // Whatever it looks at before a write it looks at now (`tcp_sendmsg_locked`).
@@ -74,6 +74,7 @@ impl Host {
         if !nonblocking && p.done < write.data.len() {
             self.stack.tcp_expect_write(self.now, id)?;
         }
+        p.first = true;
         match self.connect_result(write.fd, id, nonblocking, Errno::EINPROGRESS, p)? {
             Some(_) => Ok(None),
             None => Ok(Some(Ok(None))),

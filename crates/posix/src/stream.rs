@@ -302,8 +302,9 @@ impl Host {
             Kind::Conn(id) if self.stack.tcp_is_deferred(id) => Err(Errno::EISCONN),
             Kind::Conn(_) if sock.attempt == Attempt::Spoilt => Err(Errno::EINVAL),
             Kind::Conn(id) if sock.attempt == Attempt::Open => {
-                let first = if p.begun { Errno::EINPROGRESS } else { Errno::EALREADY };
-                self.connect_result(fd, id, nonblocking, first, p)
+                // Who waits for what another call began is told so, however long that was (`__inet_stream_connect`).
+                let still = if p.first { Errno::EINPROGRESS } else { Errno::EALREADY };
+                self.connect_result(fd, id, nonblocking, still, p)
             }
             Kind::Conn(_) => Err(Errno::EISCONN),
             Kind::Fresh => {
@@ -312,6 +313,7 @@ impl Host {
                 if self.stack.tcp_is_deferred(id) {
                     return Ok(Some(Reply::ok(0)));
                 }
+                p.first = true;
                 self.connect_result(fd, id, nonblocking, Errno::EINPROGRESS, p)
             }
         }
