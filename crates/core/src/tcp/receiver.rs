@@ -277,6 +277,7 @@ impl Receiver {
         }
         self.set_oob_inline(options.oobinline);
         self.ack.set_delay_max(options.delack_max_us);
+        self.ack.set_pingpong(options.interactive);
     }
 
     /// A SYN that goes again offers a smaller MSS.
