@@ -471,10 +471,10 @@ impl Conn {
         if let Some(bytes) = self.options.sndbuf {
             self.app.sndbuf = bytes;
         }
-        if let Some(bytes) = self.options.rcvbuf
-            && old.rcvbuf != self.options.rcvbuf
-        {
-            self.rx.set_rcvbuf(bytes);
+        match (old.rcvbuf, self.options.rcvbuf) {
+            (old, Some(bytes)) if old != Some(bytes) => self.rx.set_rcvbuf(bytes),
+            (Some(_), None) => self.rx.unlock_rcvbuf(),
+            _ => {}
         }
         if old.window_clamp != self.options.window_clamp {
             self.clamp_window();

@@ -290,6 +290,11 @@ impl Receiver {
         self.intake.window.set_rcvbuf(bytes);
     }
 
+    /// The receive buffer tunes itself from what it is on (SO_BUF_LOCK).
+    pub const fn unlock_rcvbuf(&mut self) {
+        self.intake.window.unlock_rcvbuf();
+    }
+
     /// The bound is off.
     pub fn lift_window_clamp(&mut self) {
         self.intake.window.lift_clamp();
