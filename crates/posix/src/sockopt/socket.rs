@@ -33,6 +33,9 @@ fn timeval(timeout: Option<Duration>) -> Told {
     Told::Bytes(out.freeze())
 }
 
+/// Seconds from which on a timeout is none, as more than fits into jiffies (`MAX_SCHEDULE_TIMEOUT`, of a kernel of 250 Hz).
+const FOR_EVER: u64 = i64::MAX as u64 / 250 - 1;
+
 /// `sock_set_timeout`: zero waits for ever, below zero does not wait at all.
 fn read_timeval(value: &Value<'_>) -> Result<Option<Duration>, Errno> {
     if value.len() < 16 {
@@ -43,6 +46,9 @@ fn read_timeval(value: &Value<'_>) -> Result<Option<Duration>, Errno> {
         return Err(Errno::EDOM);
     }
     let Ok(seconds) = u64::try_from(seconds) else { return Ok(Some(Duration::ZERO)) };
+    if seconds >= FOR_EVER {
+        return Ok(None);
+    }
     let t = Duration::from_secs(seconds) + Duration::from_micros(micros.unsigned_abs());
     Ok((!t.is_zero()).then_some(t))
 }
