@@ -45,13 +45,16 @@ impl Host {
             Kind::Conn(_) if sock.attempt == Attempt::Spoilt => Err(Errno::EINVAL),
             Kind::Conn(id) if sock.attempt == Attempt::Open => {
                 let still = if p.first { Errno::EINPROGRESS } else { Errno::EALREADY };
-                match self.connect_result(write.fd, id, nonblocking, still, p)? {
-                    Some(_) => {
+                match self.connect_result(write.fd, id, nonblocking, still, p) {
+                    // What went with the SYN counts where the wait for the rest is over.
+                    Err(Errno::EINPROGRESS) if p.done > 0 => Ok(Some(Ok(Some(Reply::ok(p.done as i64))))),
+                    Err(errno) => Err(errno),
+                    Ok(Some(_)) => {
                         // Whatever it looks at before a write it looks at now (`tcp_sendmsg_locked`).
                         p.first = true;
                         Ok(None)
                     }
-                    None => Ok(Some(Ok(None))),
+                    Ok(None) => Ok(Some(Ok(None))),
                 }
             }
             // The part before a wait is done; a call on what is connected must not ask for a connection.

@@ -199,7 +199,7 @@ fn a_listener_may_ask_for_delays_from_the_handshake_on() {
     p.expect_at(40, ". 1 ack 101");
     // Loss ends it.
     p.inject("P. 201:301 ack 1");
-    p.expect(". 1 ack 101");
+    p.expect(". 1 ack 101 sack 201:301");
 }
 
 /// TCPHPHits, TCPHPAcks and TCPPureAcks.
