@@ -25,7 +25,7 @@ pub(crate) struct Progress {
     pub(crate) done: usize,
     /// A write that opened its connection itself, or may have.
     pub(crate) fast: bool,
-    /// It has waited for the connection that it opened, and written nothing since.
+    /// It began to connect itself, or has waited until that was done, and written nothing since; a splice() whose time began anew, too.
     pub(crate) first: bool,
     /// The number of a write that has one (MSG_ZEROCOPY).
     pub(crate) zerocopy: Option<u32>,

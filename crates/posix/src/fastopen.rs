@@ -44,14 +44,17 @@ impl Host {
             }
             Kind::Conn(_) if sock.attempt == Attempt::Spoilt => Err(Errno::EINVAL),
             Kind::Conn(id) if sock.attempt == Attempt::Open => {
-                let still = if p.begun { Errno::EINPROGRESS } else { Errno::EALREADY };
-                match self.connect_result(write.fd, id, nonblocking, still, p)? {
-                    Some(_) => {
+                let still = if p.first { Errno::EINPROGRESS } else { Errno::EALREADY };
+                match self.connect_result(write.fd, id, nonblocking, still, p) {
+                    // What went with the SYN counts where the wait for the rest is over.
+                    Err(Errno::EINPROGRESS) if p.done > 0 => Ok(Some(Ok(Some(Reply::ok(p.done as i64))))),
+                    Err(errno) => Err(errno),
+                    Ok(Some(_)) => {
                         // Whatever it looks at before a write it looks at now (`tcp_sendmsg_locked`).
                         p.first = true;
                         Ok(None)
                     }
-                    None => Ok(Some(Ok(None))),
+                    Ok(None) => Ok(Some(Ok(None))),
                 }
             }
             // The part before a wait is done; a call on what is connected must not ask for a connection.
@@ -74,6 +77,7 @@ impl Host {
         if !nonblocking && p.done < write.data.len() {
             self.stack.tcp_expect_write(self.now, id)?;
         }
+        p.first = true;
         match self.connect_result(write.fd, id, nonblocking, Errno::EINPROGRESS, p)? {
             Some(_) => Ok(None),
             None => Ok(Some(Ok(None))),

@@ -12,7 +12,7 @@ use crate::host::{ANY, Host};
 use crate::recv::Read;
 use crate::send::Write;
 use bytes::{Buf as _, Bytes, BytesMut};
-use lowwater_core::base::{Error, SocketId};
+use lowwater_core::base::{Duration, Error, SocketId};
 use lowwater_core::tcp::{Ready, SendFlags};
 use std::collections::BTreeMap;
 
@@ -324,7 +324,8 @@ impl Host {
         }
         let ready = self.stack.poll(self.now, id);
         let over = ready.contains(Ready::HUP) || ready.contains(Ready::RDHUP);
-        if !over && self.files.sock(fd)?.nonblocking {
+        let sock = self.files.sock(fd)?;
+        if !over && (sock.nonblocking || sock.knobs.rcvtimeo.is_some_and(|t| t.is_zero())) {
             return Err(Errno::EAGAIN);
         }
         Ok(Reply::ok(0))
@@ -342,7 +343,13 @@ impl Host {
     /// To a socket (`splice_to_socket`).
     fn splice_out_now(&mut self, from: PipeId, fd: Fd, len: usize, flags: u32, p: &mut Progress) -> Answer {
         let sock = self.files.sock(fd)?;
-        let (nonblocking, timeout, kind) = (sock.nonblocking, sock.knobs.sndtimeo, sock.kind);
+        let (timeout, kind) = (sock.knobs.sndtimeo, sock.kind);
+        let nonblocking = sock.nonblocking || timeout.is_some_and(|t| t.is_zero());
+        if p.over()
+            && let Some(end) = self.splice_out_ends(p, timeout)
+        {
+            return end.map(Some);
+        }
         let waiting = self.pipes.waiting(from);
         let n = (len - p.done.min(len)).min(waiting);
         if n == 0 {
@@ -361,7 +368,10 @@ impl Host {
             return Ok(Some(Reply::ok(p.done as i64)));
         }
         match self.splice_send(from, id, n, flags & SPLICE_F_MORE as u32 != 0) {
-            Ok(sent) => p.done += sent,
+            Ok(sent) => {
+                p.done += sent;
+                p.first &= sent == 0;
+            }
             Err(Error::WouldBlock) if p.done == 0 && nonblocking => return Err(Errno::EAGAIN),
             Err(Error::WouldBlock) => {}
             Err(_) if p.done > 0 => return Ok(Some(Reply::ok(p.done as i64))),
@@ -378,6 +388,20 @@ impl Host {
             self.stack.tcp_expect_write(self.now, id)?;
         }
         p.wait(self.now, timeout)
+    }
+
+    /// The time of a splice() to a socket is over. Each of the writes that it is made of waits as long (`splice_to_socket`): one that has
+    /// written something is followed by another, which tries anew (`None`); one that has not ends the call.
+    fn splice_out_ends(&self, p: &mut Progress, timeout: Option<Duration>) -> Option<Result<Reply, Errno>> {
+        match p.done {
+            0 => Some(Err(if p.interrupted { Errno::EINTR } else { Errno::EAGAIN })),
+            done if p.first || p.interrupted => Some(Ok(Reply::ok(done as i64))),
+            _ => {
+                (p.first, p.expired) = (true, false);
+                p.deadline = timeout.map(|t| self.now + t);
+                None
+            }
+        }
     }
 
     /// To what is no connection: a datagram, or an error.

@@ -134,15 +134,26 @@ impl Host {
     /// MSG_OOB (`tcp_recv_urg`).
     fn recv_urgent(&mut self, id: SocketId, read: &Read) -> Result<Reply, Errno> {
         let Some(byte) = self.stack.tcp_recv_oob(self.now, id, read.has(MSG_PEEK))? else {
-            return Ok(Reply::ok(0));
+            return self.with_inq(read, id, Reply::ok(0));
         };
         if read.want == 0 {
-            return Ok(Reply { msg_flags: MSG_OOB | MSG_TRUNC, ..Reply::ok(0) });
+            return self.with_inq(read, id, Reply { msg_flags: MSG_OOB | MSG_TRUNC, ..Reply::ok(0) });
         }
         if read.good == 0 && !read.has(MSG_TRUNC) {
             return Err(Errno::EFAULT);
         }
-        Ok(Reply { data: Bytes::copy_from_slice(&[byte]), msg_flags: MSG_OOB, ..Reply::ok(1) })
+        let data = Bytes::copy_from_slice(&[byte]);
+        self.with_inq(read, id, Reply { data, msg_flags: MSG_OOB, ..Reply::ok(1) })
+    }
+
+    /// Tells how much waits, where somebody has asked for it (TCP_INQ): whatever was read, if it was the urgent byte (`tcp_recvmsg`).
+    fn with_inq(&self, read: &Read, id: SocketId, mut reply: Reply) -> Result<Reply, Errno> {
+        if read.kind == RecvKind::Recvmsg && self.files.sock(read.fd)?.plain(SOL_TCP, TCP_INQ) != 0 {
+            let hint = self.stack.tcp_inq(id)?.hint;
+            let hint = i32::try_from(hint).unwrap_or(i32::MAX);
+            put_control(&mut reply, read.control_len, Control::int(SOL_TCP, TCP_CM_INQ, hint));
+        }
+        Ok(reply)
     }
 
     /// How far from the front a peek begins: where the one before ended, with SO_PEEK_OFF (`sk_peek_offset`).
@@ -164,9 +175,9 @@ impl Host {
     /// Copies what waits without taking it; how much there is.
     fn peek(&mut self, id: SocketId, read: &Read, p: &mut Progress) -> Result<usize, Errno> {
         // One peek begins where it began, however often it has to wait (`tcp_recvmsg_locked`, which moves the place at the end).
-        let from = usize::try_from(self.peek_from(read)?).unwrap_or(usize::MAX);
-        let waiting = usize::try_from(self.queues(id).recv).unwrap_or(usize::MAX);
-        let there = waiting.saturating_sub(from).min(read.want);
+        let from = u32::try_from(self.peek_from(read)?).unwrap_or(u32::MAX);
+        let waiting = self.queues(id).recv.saturating_sub(from.into());
+        let there = usize::try_from(waiting).unwrap_or(usize::MAX).min(read.want);
         if there > read.good && !read.has(MSG_TRUNC) {
             self.stack.tcp_recv(self.now, id, &mut [], true)?;
             return Err(Errno::EFAULT);
@@ -174,9 +185,12 @@ impl Host {
         if there == 0 {
             return Ok(0);
         }
-        let mut buf = BytesMut::zeroed(from + there);
-        let n = self.stack.tcp_recv(self.now, id, &mut buf, true)?.saturating_sub(from);
-        let mut buf = buf.split_off(from);
+        let mut buf = BytesMut::zeroed(there);
+        let n = match self.stack.tcp_peek(self.now, id, from, &mut buf) {
+            // The urgent byte alone stands there.
+            Err(Error::WouldBlock) => 0,
+            n => n?,
+        };
         buf.truncate(n);
         if !read.has(MSG_TRUNC) {
             p.data = buf;
@@ -238,12 +252,7 @@ impl Host {
                 put_control(&mut reply, read.control_len, control);
             }
         }
-        if read.kind == RecvKind::Recvmsg && self.files.sock(read.fd)?.plain(SOL_TCP, TCP_INQ) != 0 {
-            let hint = self.stack.tcp_inq(id)?.hint;
-            let hint = i32::try_from(hint).unwrap_or(i32::MAX);
-            put_control(&mut reply, read.control_len, Control::int(SOL_TCP, TCP_CM_INQ, hint));
-        }
-        Ok(reply)
+        self.with_inq(read, id, reply)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The life of a TCP socket: bind, listen, accept, connect, shutdown, close.
 use crate::abi::{
-    IPV6_V6ONLY, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_REUSEADDR, SO_REUSEPORT, SOCK_CLOEXEC, SOCK_NONBLOCK,
-    SOL_IP, SOL_IPV6, SOL_SOCKET, SOL_TCP, TCP_QUICKACK,
+    IPV6_V6ONLY, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_PEEK_OFF, SO_REUSEADDR, SO_REUSEPORT, SOCK_CLOEXEC,
+    SOCK_NONBLOCK, SOL_IP, SOL_IPV6, SOL_SOCKET,
 };
 use crate::block::Progress;
 use crate::call::{Fd, Name, Reply};
@@ -215,9 +215,9 @@ impl Host {
         }
         // How acknowledgements go begins anew, also where the port is another's (`inet_csk_listen_start`); what a listener is told later its
         // children have.
-        let knobs = &mut self.files.sock_mut(fd)?.knobs;
-        knobs.plain.remove(&(SOL_TCP, TCP_QUICKACK));
-        if let Some(residue) = &mut knobs.residue {
+        let sock = self.files.sock_mut(fd)?;
+        sock.options.interactive = false;
+        if let Some(residue) = &mut sock.knobs.residue {
             residue.rcv_mss = 0;
         }
         self.autobind(fd)?;
@@ -266,7 +266,6 @@ impl Host {
         self.files.sock_mut(fd)?.knobs.heirs.remove(&id);
         match self.files.add_with(File::Socket(Box::new(child)), flags & SOCK_CLOEXEC != 0) {
             Ok(new) => {
-                self.apply_late_options(new);
                 // The bound is of the listener's queue, and a child has none (`inet_csk_clone_lock`).
                 if self.options_of(self.files.sock(new)?).fastopen != 0 {
                     self.change(new, |o| o.fastopen = 0)?;
@@ -302,8 +301,9 @@ impl Host {
             Kind::Conn(id) if self.stack.tcp_is_deferred(id) => Err(Errno::EISCONN),
             Kind::Conn(_) if sock.attempt == Attempt::Spoilt => Err(Errno::EINVAL),
             Kind::Conn(id) if sock.attempt == Attempt::Open => {
-                let first = if p.begun { Errno::EINPROGRESS } else { Errno::EALREADY };
-                self.connect_result(fd, id, nonblocking, first, p)
+                // Who waits for what another call began is told so, however long that was (`__inet_stream_connect`).
+                let still = if p.first { Errno::EINPROGRESS } else { Errno::EALREADY };
+                self.connect_result(fd, id, nonblocking, still, p)
             }
             Kind::Conn(_) => Err(Errno::EISCONN),
             Kind::Fresh => {
@@ -312,6 +312,7 @@ impl Host {
                 if self.stack.tcp_is_deferred(id) {
                     return Ok(Some(Reply::ok(0)));
                 }
+                p.first = true;
                 self.connect_result(fd, id, nonblocking, Errno::EINPROGRESS, p)
             }
         }
@@ -349,7 +350,6 @@ impl Host {
         (sock.kind, sock.attempt, sock.error) = (Kind::Conn(id), Attempt::Open, None);
         sock.bound = sock.bound.or_else(|| local.map(|_| SocketAddr::new(unspecified(sock.v6), 0)));
         self.files.index(fd);
-        self.apply_late_options(fd);
         Ok((id, taken))
     }
 
@@ -472,11 +472,12 @@ impl Host {
     }
 
     /// Options that do not outlive what they were set for: TCP_MAXSEG and TCP_WINDOW_CLAMP, which `tcp_disconnect` clears with what
-    /// the peer had said, and TCP_QUICKACK, with the state of acknowledgements.
+    /// the peer had said, TCP_QUICKACK, with the state of acknowledgements, and SO_PEEK_OFF, with what there was to look at.
     fn clear_options(&mut self, fd: Fd) -> Result<(), Errno> {
         let sock = self.files.sock_mut(fd)?;
         (sock.options.maxseg, sock.options.window_clamp) = (0, 0);
-        sock.knobs.plain.remove(&(SOL_TCP, TCP_QUICKACK));
+        sock.options.interactive = false;
+        sock.knobs.plain.remove(&(SOL_SOCKET, SO_PEEK_OFF));
         Ok(())
     }
 

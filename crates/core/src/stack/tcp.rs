@@ -257,7 +257,21 @@ impl Stack {
         buf: &mut [u8],
         peek: bool,
     ) -> Result<usize, Error> {
-        self.with_conn(now, id, |conn, cx| conn.recv(cx, buf, peek))
+        self.with_conn(now, id, |conn, cx| if peek { conn.peek(cx, 0, buf) } else { conn.recv(cx, buf) })
+    }
+
+    /// Copies received data from `skip` bytes on, which stays: behind the urgent byte, too, where that has been looked at (SO_PEEK_OFF).
+    ///
+    /// # Errors
+    /// As [`Stack::tcp_recv`].
+    pub fn tcp_peek(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        skip: u32,
+        buf: &mut [u8],
+    ) -> Result<usize, Error> {
+        self.with_conn(now, id, |conn, cx| conn.peek(cx, skip, buf))
     }
 
     /// TCP_QUICKACK: 1 acknowledges every segment for a while, 0 goes back to delayed acknowledgements.

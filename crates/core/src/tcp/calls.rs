@@ -306,18 +306,30 @@ impl Conn {
         (segments * mss) as usize
     }
 
-    /// Copies received bytes into `buf`; with `peek` they stay. `Ok(0)` is the end of the stream. Who asks for nothing is a reader, too, and lets
-    /// an acknowledgement go that waits for one.
+    /// Copies received bytes into `buf`. `Ok(0)` is the end of the stream. Who asks for nothing is a reader, too, and lets an acknowledgement go
+    /// that waits for one.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] when nothing waits. The connection's error, once, if it failed.
-    pub fn recv(&mut self, cx: &mut Cx<'_>, buf: &mut [u8], peek: bool) -> Result<usize, Error> {
+    pub fn recv(&mut self, cx: &mut Cx<'_>, buf: &mut [u8]) -> Result<usize, Error> {
         if buf.is_empty() {
-            return Ok(self.rx.recv(cx, buf, true));
+            return Ok(self.rx.peek(cx, 0, buf));
         }
-        match self.rx.recv(cx, buf, peek) {
+        match self.rx.recv(cx, buf) {
+            0 => self.nothing_to_read().map(|()| 0),
+            n => Ok(n),
+        }
+    }
+
+    /// As [`Conn::recv`], from `skip` bytes on, and the bytes stay.
+    ///
+    /// # Errors
+    /// As [`Conn::recv`].
+    pub fn peek(&mut self, cx: &mut Cx<'_>, skip: u32, buf: &mut [u8]) -> Result<usize, Error> {
+        match self.rx.peek(cx, skip, buf) {
+            0 if buf.is_empty() => Ok(0),
             // A look steps over the urgent byte as a read does, and sees the end behind it (`tcp_recvmsg_locked`).
-            0 if peek && self.rx.ends_behind_mark() => Ok(0),
+            0 if self.rx.ends_behind_mark() => Ok(0),
             0 => self.nothing_to_read().map(|()| 0),
             n => Ok(n),
         }
@@ -471,10 +483,10 @@ impl Conn {
         if let Some(bytes) = self.options.sndbuf {
             self.app.sndbuf = bytes;
         }
-        if let Some(bytes) = self.options.rcvbuf
-            && old.rcvbuf != self.options.rcvbuf
-        {
-            self.rx.set_rcvbuf(bytes);
+        match (old.rcvbuf, self.options.rcvbuf) {
+            (old, Some(bytes)) if old != Some(bytes) => self.rx.set_rcvbuf(bytes),
+            (Some(_), None) => self.rx.unlock_rcvbuf(),
+            _ => {}
         }
         if old.window_clamp != self.options.window_clamp {
             self.clamp_window();

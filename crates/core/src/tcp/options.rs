@@ -72,6 +72,8 @@ pub struct SocketOptions {
     pub rto_max_ms: u32,
     /// TCP_DELACK_MAX_US, 1,001 to 200,000; 0 takes tcp_delack_max_us.
     pub delack_max_us: u32,
+    /// TCP_QUICKACK switched off before there is a connection: its acknowledgements wait from the start for an answer to ride on.
+    pub interactive: bool,
     /// TCP_CONGESTION.
     pub congestion: CongestionKind,
     /// Bytes with which a receive buffer begins that autotunes: tcp_rmem when the socket was made.
@@ -142,6 +144,7 @@ impl SocketOptions {
             rto_min_us: sysctl.tcp_rto_min_us,
             rto_max_ms: sysctl.tcp_rto_max_ms,
             delack_max_us: 0,
+            interactive: false,
             congestion: sysctl.tcp_congestion_control,
             rmem: sysctl.tcp_rmem.default,
             wmem: sysctl.tcp_wmem.default,

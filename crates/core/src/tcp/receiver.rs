@@ -277,6 +277,7 @@ impl Receiver {
         }
         self.set_oob_inline(options.oobinline);
         self.ack.set_delay_max(options.delack_max_us);
+        self.ack.set_pingpong(options.interactive);
     }
 
     /// A SYN that goes again offers a smaller MSS.
@@ -287,6 +288,11 @@ impl Receiver {
     /// SO_RCVBUF as it reads back (see [`RcvBuf::so_rcvbuf`]).
     pub fn set_rcvbuf(&mut self, bytes: u32) {
         self.intake.window.set_rcvbuf(bytes);
+    }
+
+    /// The receive buffer tunes itself from what it is on (SO_BUF_LOCK).
+    pub const fn unlock_rcvbuf(&mut self) {
+        self.intake.window.unlock_rcvbuf();
     }
 
     /// The bound is off.

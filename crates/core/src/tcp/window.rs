@@ -420,6 +420,11 @@ impl RcvWindow {
         self.buf.locked = true;
     }
 
+    /// Autotuning may change the buffer again.
+    pub const fn unlock_rcvbuf(&mut self) {
+        self.buf.locked = false;
+    }
+
     /// TCP_WINDOW_CLAMP on a living connection (`tcp_set_window_clamp`).
     pub fn set_clamp(&mut self, bytes: u32) {
         self.buf.clamp = bytes.max(MIN_RCVBUF / 2);

@@ -192,6 +192,16 @@ fn a_socket_may_bound_the_delay_for_itself() {
     p.expect_at(10, ". 1 ack 17001");
 }
 
+#[test]
+fn a_listener_may_ask_for_delays_from_the_handshake_on() {
+    let mut p = Peer::server(Shape { options: |o| o.interactive = true, ..Shape::default() });
+    p.inject("P. 1:101 ack 1");
+    p.expect_at(40, ". 1 ack 101");
+    // Loss ends it.
+    p.inject("P. 201:301 ack 1");
+    p.expect(". 1 ack 101 sack 201:301");
+}
+
 /// TCPHPHits, TCPHPAcks and TCPPureAcks.
 fn predicted(p: &Peer) -> (u64, u64, u64) {
     let ext = &p.stack.counters().tcp_ext;

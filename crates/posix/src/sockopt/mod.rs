@@ -9,7 +9,7 @@ mod v6_unbuilt;
 
 pub(crate) use tcp::NAME_MAX;
 
-use crate::abi::{IPPROTO_TCP, SOL_IP, SOL_IPV6, SOL_SOCKET, SOL_TCP, TCP_QUICKACK};
+use crate::abi::{IPPROTO_TCP, SOL_IP, SOL_IPV6, SOL_SOCKET};
 use crate::call::{Fd, Optval, Reply};
 use crate::errno::Errno;
 use crate::files::{Kind, Knobs, Sock};
@@ -164,17 +164,6 @@ impl Host {
         match self.files.sock(fd)?.kind {
             Kind::Conn(id) => Ok(Some(id)),
             _ => Ok(None),
-        }
-    }
-
-    /// Options that only a connection has, given to one that has just been made.
-    pub(crate) fn apply_late_options(&mut self, fd: Fd) {
-        let Ok(sock) = self.files.sock(fd) else { return };
-        let kind = sock.kind;
-        let waits = sock.knobs.plain.get(&(SOL_TCP, TCP_QUICKACK)) == Some(&0);
-        if let (Kind::Conn(id), true) = (kind, waits) {
-            let set = self.stack.tcp_set_quickack(self.now, id, 0);
-            debug_assert_eq!(set, Ok(()), "a connection that was just made");
         }
     }
 

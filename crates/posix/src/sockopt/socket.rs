@@ -33,6 +33,9 @@ fn timeval(timeout: Option<Duration>) -> Told {
     Told::Bytes(out.freeze())
 }
 
+/// Seconds from which on a timeout is none, as more than fits into jiffies (`MAX_SCHEDULE_TIMEOUT`, of a kernel of 250 Hz).
+const FOR_EVER: u64 = i64::MAX as u64 / 250 - 1;
+
 /// `sock_set_timeout`: zero waits for ever, below zero does not wait at all.
 fn read_timeval(value: &Value<'_>) -> Result<Option<Duration>, Errno> {
     if value.len() < 16 {
@@ -43,6 +46,9 @@ fn read_timeval(value: &Value<'_>) -> Result<Option<Duration>, Errno> {
         return Err(Errno::EDOM);
     }
     let Ok(seconds) = u64::try_from(seconds) else { return Ok(Some(Duration::ZERO)) };
+    if seconds >= FOR_EVER {
+        return Ok(None);
+    }
     let t = Duration::from_secs(seconds) + Duration::from_micros(micros.unsigned_abs());
     Ok((!t.is_zero()).then_some(t))
 }
@@ -201,6 +207,7 @@ impl Host {
             SO_RCVBUF => self.set_buffer(fd, Some(clamp(n, rmem_max, RCVBUF_MIN)), None),
             SO_SNDBUFFORCE => self.set_buffer(fd, None, Some(clamp(n.max(0), u32::MAX, SNDBUF_MIN))),
             SO_RCVBUFFORCE => self.set_buffer(fd, Some(clamp(n.max(0), u32::MAX, RCVBUF_MIN)), None),
+            SO_BUF_LOCK => self.lock_buffers(fd, value),
             SO_RCVLOWAT => self.set_rcvlowat(fd, n),
             SO_BSDCOMPAT | SO_CNX_ADVICE => Ok(()),
             SO_BUSY_POLL_BUDGET if (0..=0xffff).contains(&n) => Ok(()),
@@ -290,6 +297,21 @@ impl Host {
             self.tell_of_room(fd, &sock);
         }
         Ok(())
+    }
+
+    /// SO_BUF_LOCK: which of the two buffers stays as it is by now, and which tunes itself from there on (`sk_userlocks`).
+    fn lock_buffers(&mut self, fd: Fd, value: &Value<'_>) -> Result<(), Errno> {
+        self.set_plain_int(fd, SOL_SOCKET, SO_BUF_LOCK, value)?;
+        let sock = self.files.sock(fd)?;
+        if !sock.is_tcp() {
+            return Ok(());
+        }
+        let (locks, now) = (sock.plain(SOL_SOCKET, SO_BUF_LOCK), self.memory_of(sock));
+        self.change(fd, |o| {
+            (o.rmem, o.wmem) = (now.rcvbuf, now.sndbuf);
+            o.sndbuf = (locks & 1 != 0).then_some(now.sndbuf);
+            o.rcvbuf = (locks & 2 != 0).then_some(now.rcvbuf);
+        })
     }
 
     /// Whoever watches for edges is told of room, also of what was there before (`sk_stream_write_space`).

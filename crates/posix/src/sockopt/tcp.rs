@@ -89,7 +89,7 @@ impl Host {
     fn quickack(&self, sock: &Sock) -> i32 {
         match sock.kind {
             Kind::Conn(id) => self.stack.tcp_quickack(id).map_or(1, i32::from),
-            _ => sock.knobs.plain.get(&(SOL_TCP, TCP_QUICKACK)).copied().unwrap_or(1),
+            _ => i32::from(!sock.options.interactive),
         }
     }
 
@@ -334,10 +334,10 @@ impl Host {
     }
 
     fn set_quickack(&mut self, fd: Fd, n: i32) -> Result<(), Errno> {
-        self.files.sock_mut(fd)?.knobs.plain.insert((SOL_TCP, TCP_QUICKACK), i32::from(n != 0));
         match self.conn(fd)? {
             Some(id) => Ok(self.stack.tcp_set_quickack(self.now, id, n as u32)?),
-            None => Ok(()),
+            // A listener's connections have it from the moment they are made (`inet_csk_clone_lock`).
+            None => self.change(fd, |o| o.interactive = n == 0),
         }
     }
 

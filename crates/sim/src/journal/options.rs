@@ -38,6 +38,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
         rto_min_us,
         rto_max_ms,
         delack_max_us,
+        interactive,
         congestion,
         rmem,
         wmem,
@@ -60,7 +61,7 @@ pub(super) fn put_options(e: &mut Encoder, o: &SocketOptions) {
     let flags = [nodelay, cork, keepalive, oobinline, fastopen_connect, fastopen_no_cookie];
     flags
         .into_iter()
-        .chain([thin_linear_timeouts, save_syn, paced])
+        .chain([thin_linear_timeouts, save_syn, paced, interactive])
         .chain(recverr)
         .for_each(|on| e.flag(*on));
     let plain = [keepidle, keepintvl, keepcnt, user_timeout_ms, notsent_lowat, window_clamp, fastopen];
@@ -82,7 +83,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
     let (nodelay, cork, keepalive, oobinline) = (d.flag()?, d.flag()?, d.flag()?, d.flag()?);
     let (fastopen_connect, fastopen_no_cookie) = (d.flag()?, d.flag()?);
     let (thin_linear_timeouts, save_syn, paced) = (d.flag()?, d.flag()?, d.flag()?);
-    let recverr = [d.flag()?, d.flag()?];
+    let (interactive, recverr) = (d.flag()?, [d.flag()?, d.flag()?]);
     let (keepidle, keepintvl, keepcnt) = (d.small()?, d.small()?, d.small()?);
     let (user_timeout_ms, notsent_lowat, window_clamp) = (d.small()?, d.small()?, d.small()?);
     let (fastopen, rto_min_us, rto_max_ms) = (d.small()?, d.small()?, d.small()?);
@@ -128,6 +129,7 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
         rto_min_us,
         rto_max_ms,
         delack_max_us,
+        interactive,
         congestion,
         rmem,
         wmem,

@@ -4,17 +4,20 @@ use crate::base::Cx;
 use bytes::Bytes;
 
 impl Receiver {
-    /// Copies received bytes; with `peek` they stay. Returns how many. May make an ACK due.
-    pub fn recv(&mut self, cx: &mut Cx<'_>, buf: &mut [u8], peek: bool) -> usize {
-        let (step, max) = self.up_to_mark(buf.len());
+    /// Copies received bytes from `skip` on, which stay. Returns how many. May make an ACK due, as what waits for a reader leaves after a
+    /// look too.
+    pub fn peek(&mut self, cx: &mut Cx<'_>, skip: u32, buf: &mut [u8]) -> usize {
+        let (step, max) = self.up_to_mark(skip, buf.len());
+        let n = self.intake.queue.peek(skip as usize + usize::from(step), &mut buf[..max]);
+        cx.count.own.payload_copied_out += n as u64;
+        self.cleanup(cx, n > 0, self.is_shut());
+        n
+    }
+
+    /// Copies received bytes. Returns how many. May make an ACK due.
+    pub fn recv(&mut self, cx: &mut Cx<'_>, buf: &mut [u8]) -> usize {
+        let (step, max) = self.up_to_mark(0, buf.len());
         let buf = &mut buf[..max];
-        if peek {
-            let n = self.intake.queue.peek(usize::from(step), buf);
-            cx.count.own.payload_copied_out += n as u64;
-            // What waits for a reader leaves after a peek too.
-            self.cleanup(cx, n > 0, self.is_shut());
-            return n;
-        }
         self.intake.queue.skip(usize::from(step));
         let n = self.intake.queue.recv(buf);
         cx.count.own.payload_copied_out += n as u64;
@@ -24,7 +27,7 @@ impl Receiver {
 
     /// Takes the next piece without copying, at most `max` bytes. May make an ACK due.
     pub fn read_chunk(&mut self, cx: &Cx<'_>, max: usize) -> Option<Bytes> {
-        let (step, max) = self.up_to_mark(max);
+        let (step, max) = self.up_to_mark(0, max);
         self.intake.queue.skip(usize::from(step));
         let piece = self.intake.queue.read_chunk(max);
         self.after_read(cx, piece.is_some(), step);

@@ -167,7 +167,7 @@ fn the_end_of_the_stream() {
     w.ack();
     assert!(w.data(202, 10, false).dropped && !w.rx.ack_due());
     let mut buf = [0; 300];
-    assert_eq!(w.with(|rx, cx| rx.recv(cx, &mut buf, false)), 200);
+    assert_eq!(w.with(|rx, cx| rx.recv(cx, &mut buf)), 200);
     assert!(w.rx.at_eof());
 }
 
@@ -186,7 +186,7 @@ fn a_closed_window_drops_probes_but_answers_them() {
     assert_eq!(w.ack().0, 0);
     // Reading everything reopens it, and says so.
     let mut buf = [0; 8_192];
-    w.with(|rx, cx| rx.recv(cx, &mut buf, false));
+    w.with(|rx, cx| rx.recv(cx, &mut buf));
     assert!(w.rx.ack_due() && w.ack().0 > 0);
 }
 
@@ -204,7 +204,7 @@ fn reading_a_bulk_transfer_grows_the_buffer() {
             if w.rx.ack_due() {
                 w.ack();
             }
-            w.with(|rx, cx| rx.recv(cx, &mut buf, false));
+            w.with(|rx, cx| rx.recv(cx, &mut buf));
         }
         w.now += Duration::from_millis(20);
         w.ack();
@@ -243,7 +243,7 @@ fn run(seed: u64) {
             }
             5 => {
                 let mut buf = vec![0; 1 + pick.below(20_000) as usize];
-                let n = w.with(|rx, cx| rx.recv(cx, &mut buf, false));
+                let n = w.with(|rx, cx| rx.recv(cx, &mut buf));
                 assert!(buf[..n].iter().enumerate().all(|(i, b)| *b == ((read + i as u32) % 251) as u8));
                 read += n as u32;
             }

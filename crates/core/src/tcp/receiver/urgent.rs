@@ -141,13 +141,13 @@ impl Receiver {
     }
 
     /// How far a read may go that wants `max` bytes: whether it must step over the urgent byte first, and how many bytes follow.
-    /// A read ends before the mark, so that the mark can be noticed (`tcp_recvmsg_locked`).
-    pub(super) fn up_to_mark(&self, max: usize) -> (bool, usize) {
+    /// A read ends before the mark, so that the mark can be noticed (`tcp_recvmsg_locked`); one that looks from `skip` on may begin behind it.
+    pub(super) fn up_to_mark(&self, skip: u32, max: usize) -> (bool, usize) {
         if !self.urgent.is_set() {
             return (false, max);
         }
-        match self.urgent.seq.since(self.intake.copied_seq()) {
-            0 => (!self.urgent.inline && self.intake.queue.readable_bytes() > 0, max),
+        match self.urgent.seq.since(self.intake.copied_seq() + skip) {
+            0 => (!self.urgent.inline && self.intake.queue.readable_bytes() > skip, max),
             ahead if ahead < 1 << 31 => (false, max.min(ahead as usize)),
             _ => (false, max),
         }
