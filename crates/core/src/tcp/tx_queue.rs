@@ -307,7 +307,9 @@ impl TxQueue {
     /// Fills the first element that is not pushed out up to `len` bytes from the next one, as far as the copies that this takes are
     /// afforded. What is not to leave `whole` will lack as much again: room for that saves the next copy.
     pub fn grow_head(&mut self, len: usize, whole: bool) {
-        if self.affords_copy(len) {
+        if !self.unsent.copies_to_grow(len) {
+            self.unsent.grow_head(len, 0);
+        } else if self.affords_copy(len) {
             let spare = if whole || !self.affords_copy(2 * len) { 0 } else { len };
             self.unsent.grow_head(len, spare);
         }

@@ -142,22 +142,49 @@ fn copies_for_full_packets_pin_a_sixteenth_of_a_long_queue() {
     assert!(pinned >= written + written / 16, "the room for copies is used: {pinned} for {written}");
 }
 
+/// Sends elements segment by segment, each time out of a packet of sixteen, with acknowledgements so many segments behind; the most that
+/// buffers were charged, and how many segments were short.
+fn send_in_parts(elements: &[usize], behind: usize) -> (usize, usize) {
+    let (segment, mut q, mut most, mut short) = (1_460, TxQueue::new(1), 0, 0);
+    for &len in elements {
+        fill(&mut q, &vec![1; len], len);
+    }
+    let ack = |q: &mut TxQueue, to: u64| {
+        while q.pop_acked(&mut crate::base::Pool::default(), to).is_some() {}
+        q.advance_una(to);
+    };
+    while !q.unsent.is_empty() {
+        q.grow_head(16 * segment, false);
+        short += usize::from(q.unsent.head().is_some_and(|head| head.len < segment));
+        let at = q.send_head(segment, segment as u16, Instant::ZERO, stamp()).expect("data");
+        most = most.max(q.queued_charge() - q.records() * RECORD_CHARGE);
+        if let Some(to) = at.checked_sub((behind * segment) as u64)
+            && q.get(to).is_some()
+        {
+            ack(&mut q, to);
+        }
+    }
+    let end = q.unsent.end();
+    ack(&mut q, end);
+    assert_eq!((q.queued_charge(), q.is_empty()), (0, true), "{elements:?}, {behind} behind");
+    (most, short)
+}
+
 /// Urgent data leaves segment by segment, and each time the packet could have been sixteen: room beyond the copy saves the next ones.
 #[test]
 fn a_packet_that_leaves_in_parts_is_not_copied_for_each_of_them() {
-    let (element, segment, mut q) = (30_000, 1_460, TxQueue::new(1));
-    let packet = 16 * segment;
-    for _ in 0..2 {
-        fill(&mut q, &vec![1; element], element);
+    let (pinned, short) = send_in_parts(&[30_000; 2], 100);
+    assert!(pinned <= 150_000 && short == 1, "{pinned}, {short} short segments");
+}
+
+#[test]
+fn what_elements_that_grew_were_charged_is_given_back() {
+    for behind in [0, 1, 10, 100] {
+        for len in [700, 5_000, 23_360, 30_000, 65_000] {
+            send_in_parts(&[len; 3], behind);
+            send_in_parts(&[len, 100, 2_000, len], behind);
+        }
     }
-    while let Some(head) = q.unsent.head() {
-        q.grow_head(packet, false);
-        let grown = q.unsent.head().expect("it was there");
-        assert!(grown.is_last || grown.len >= segment, "{head:?} did not grow");
-        q.send_head(segment, segment as u16, Instant::ZERO, stamp()).expect("data");
-    }
-    let pinned = q.queued_charge() - q.records() * RECORD_CHARGE;
-    assert!(pinned <= 3 * 2 * element, "{pinned}");
 }
 
 #[test]

@@ -3,6 +3,7 @@ use super::{flag, segs_of};
 use crate::base::Pool;
 use bytes::{Buf, Bytes, BytesMut};
 use core::fmt;
+use core::ops::Range;
 use std::collections::VecDeque;
 
 /// Smallest buffer that an element starts with.
@@ -292,6 +293,17 @@ impl Unsent {
         })
     }
 
+    /// Growing the first element that is not pushed out to `len` bytes copies what it has, since its buffer has no room left.
+    pub(super) fn copies_to_grow(&self, len: usize) -> bool {
+        let mut heads = self.elements.iter().skip(usize::from(self.pushed.packets));
+        match (heads.next().map(|head| &head.data), heads.next()) {
+            (Some(Data::Open(head)), Some(next)) => {
+                head.capacity() - head.len() < len.saturating_sub(head.len()).min(next.len())
+            }
+            _ => false,
+        }
+    }
+
     /// Fills the first element that is not pushed out up to `len` bytes from the next one, so that a packet need not end where an element
     /// does (`tcp_grow_skb`). Where its buffer has no room left, what it has is copied to one with room for `spare` bytes more of the next.
     pub(super) fn grow_head(&mut self, len: usize, spare: usize) {
@@ -314,28 +326,63 @@ impl Unsent {
         }
         to.extend_from_slice(&from[..take]);
         from.advance(take);
-        let (moved, left) = (to.capacity(), shared && head.flags & flag::SHARED == 0);
-        if from.is_empty() {
-            head.flags |= next.flags & (flag::PUSH | flag::EOR | flag::FIN);
+        let grown = Grown {
+            head: start..end,
+            take: take as u64,
+            before,
+            moved: to.capacity(),
+            left: shared && head.flags & flag::SHARED == 0,
+        };
+        let emptied = from.is_empty().then_some(next.flags);
+        if let Some(flags) = emptied {
+            head.flags |= flags & (flag::PUSH | flag::EOR | flag::FIN);
             self.elements.remove(index + 1);
         }
+        let own = self.pin_grown(&grown);
+        if let (Some(own), Some(flags)) = (own, emptied) {
+            self.join_pins(own, flags & flag::SHARED != 0);
+        }
+        debug_assert!(self.pins.iter().is_sorted_by_key(|pin| pin.end), "{:?}", self.pins);
+    }
+
+    /// Charges for the buffer of a head that has grown; the index of its pin.
+    fn pin_grown(&mut self, grown: &Grown) -> Option<usize> {
+        let Grown { take, before, moved, left, .. } = *grown;
+        let (start, end) = (grown.head.start, grown.head.end);
         let at = self.pins.partition_point(|pin| pin.end < end);
-        let Some(pin) = self.pins.get_mut(at) else { return };
+        let pin = self.pins.get_mut(at)?;
         if pin.end > end && moved > before {
             // What was cut off behind it still holds the old buffer.
             self.pinned += moved;
-            self.pins.insert(at, Pin { end: end + take as u64, charge: moved });
-        } else if left {
+            self.pins.insert(at, Pin { end: end + take, charge: moved });
+            return Some(at);
+        }
+        if left {
             // The old buffer is held by what was sent of it.
             pin.end = start;
             self.pinned += moved;
-            self.pins.insert(at + 1, Pin { end: end + take as u64, charge: moved });
-        } else if moved > before {
-            pin.end += take as u64;
-            pin.charge += moved - before;
-            self.pinned += moved - before;
+            self.pins.insert(at + 1, Pin { end: end + take, charge: moved });
+            return Some(at + 1);
+        }
+        pin.end += take;
+        let more = moved.saturating_sub(before);
+        pin.charge += more;
+        self.pinned += more;
+        Some(at)
+    }
+
+    /// The next element has gone into the head whose pin is `own`: what its buffer was charged goes with it, or stays for as long as the head
+    /// does where what was sent or cut off holds the buffer.
+    fn join_pins(&mut self, own: usize, shared: bool) {
+        let end = self.pins[own].end;
+        if self.pins.get(own + 1).is_none_or(|next| next.end != end) {
+            return;
+        }
+        let Some(next) = self.pins.remove(own + 1) else { return };
+        if shared {
+            self.pins[own].charge += next.charge;
         } else {
-            pin.end += take as u64;
+            self.pinned -= next.charge;
         }
     }
 
@@ -455,7 +502,8 @@ impl Unsent {
 
     /// Nothing waits, and will not for a while.
     pub(super) fn rest(&mut self) {
-        (self.elements, self.pins) = (VecDeque::new(), VecDeque::new());
+        debug_assert!(self.pinned == 0, "{} bytes of {:?}", self.pinned, self.pins);
+        (self.elements, self.pins, self.pinned) = (VecDeque::new(), VecDeque::new(), 0);
     }
 
     /// Throws away what waits; what was written stays counted (`tcp_write_queue_purge` leaves `write_seq`).
@@ -517,6 +565,19 @@ impl Element {
             Data::Sealed(b) => b.split_to(len),
         }
     }
+}
+
+/// How the head's buffer has changed.
+struct Grown {
+    /// Where the head's bytes were.
+    head: Range<u64>,
+    /// Bytes that it took from the next element.
+    take: u64,
+    /// Capacity of its buffer before and after.
+    before: usize,
+    moved: usize,
+    /// What was sent still holds the buffer that it had.
+    left: bool,
 }
 
 /// A buffer that stays allocated until everything before `end` is acknowledged.
