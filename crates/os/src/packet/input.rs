@@ -12,8 +12,10 @@ use std::io;
 const DOUBTS: u32 = 64;
 /// Where `struct sockaddr_ll` has the interface.
 const INDEX_AT: usize = 4;
-/// Where a message of rtnetlink about an interface has its type and the interface (`struct nlmsghdr`, `struct ifinfomsg`).
+/// Where a message of rtnetlink about an interface has its type, the family that speaks and the interface (`struct nlmsghdr`,
+/// `struct ifinfomsg`).
 const TYPE_AT: u32 = 4;
+const FAMILY_AT: u32 = 16;
 const LINK_AT: u32 = 20;
 
 /// See the module.
@@ -62,15 +64,18 @@ fn watch(index: u32) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// RTM_DELLINK of this interface passes. Filters load numbers as the network has them, rtnetlink has the host's.
-const fn deletions(index: u32) -> [libc::sock_filter; 6] {
+/// RTM_DELLINK of this interface passes, where no family speaks of it: that of bridges says so of an interface that leaves one
+/// (`br_ifinfo_notify`). Filters load numbers as the network has them, rtnetlink has the host's.
+const fn deletions(index: u32) -> [libc::sock_filter; 8] {
     const fn step(code: u32, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
         libc::sock_filter { code: code as u16, jt, jf, k }
     }
     let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     [
         step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 0, 0, TYPE_AT),
-        step(equal, 0, 3, libc::RTM_DELLINK.to_be() as u32),
+        step(equal, 0, 5, libc::RTM_DELLINK.to_be() as u32),
+        step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, FAMILY_AT),
+        step(equal, 0, 3, libc::AF_UNSPEC as u32),
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, LINK_AT),
         step(equal, 0, 1, index.to_be()),
         step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),

@@ -1,7 +1,9 @@
 //! Packet sockets over a pair of interfaces: frames cross, and slots come back when they have left.
 use super::*;
 use crate::netns::{NetNs, net_admin};
+use crate::{Interest, Poller};
 use bytes::Bytes;
+use core::time::Duration;
 use lowwater_core::base::{FlowId, SocketId};
 use lowwater_core::device::{Device as _, Submit};
 use lowwater_core::packet::{Offload, Packet};
@@ -119,6 +121,32 @@ fn an_interface_that_is_deleted_is_an_error_and_one_that_is_down_is_not() {
             end.kind() == std::io::ErrorKind::NotFound && end.to_string().contains("va is gone"),
             "{end}"
         );
+    });
+}
+
+/// A bridge calls a port that it loses deleted, too. Nobody empties the watch: whatever came there in vain could fill it.
+#[test]
+fn an_interface_that_leaves_a_bridge_is_not_gone() {
+    with_pair(|| {
+        let mut a = open("va");
+        let mut poller = Poller::new().unwrap();
+        poller.add(a.watch_fd(), 7, Interest::News).unwrap();
+        let mut told = || {
+            let mut ready = Vec::new();
+            poller.wait_for(Some(Duration::ZERO), &mut ready).unwrap();
+            ready.len()
+        };
+        command("ip link add br0 type bridge");
+        for _ in 0..2 {
+            command("ip link set va master br0");
+            command("ip link set va nomaster");
+            assert_eq!(told(), 0);
+            while a.recv_batch(Instant::ZERO, 64, 1 << 20, &mut Vec::new()).unwrap() {}
+        }
+        command("ip link del va");
+        assert_eq!(told(), 1);
+        let end = a.recv_batch(Instant::ZERO, 64, 1 << 20, &mut Vec::new()).unwrap_err();
+        assert_eq!(end.kind(), std::io::ErrorKind::NotFound);
     });
 }
 
