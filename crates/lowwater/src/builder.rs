@@ -390,5 +390,5 @@ fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {
     if let Some(qdisc) = planned.qdisc {
         core.set_qdisc(id, qdisc).map_err(io_error)?;
     }
-    Ok(Attached::new(id, port))
+    Ok(Attached::new(id, caps, port))
 }

@@ -39,6 +39,8 @@ impl Port for Gone {
 /// One device with what is between it and the stack.
 pub(crate) struct Attached {
     pub(crate) id: DeviceId,
+    /// What the port said when it was attached: it is asked once.
+    caps: DeviceCaps,
     pub(crate) port: Box<dyn Port>,
     /// Received and not yet given to the stack.
     pub(crate) inbox: Vec<Packet>,
@@ -59,9 +61,10 @@ pub(crate) struct Attached {
 }
 
 impl Attached {
-    pub(crate) fn new(id: DeviceId, port: Box<dyn Port>) -> Self {
+    pub(crate) fn new(id: DeviceId, caps: DeviceCaps, port: Box<dyn Port>) -> Self {
         Self {
             id,
+            caps,
             port,
             inbox: Vec::new(),
             outbox: VecDeque::new(),
@@ -89,7 +92,7 @@ impl Attached {
                 self.port.abandon(&mut self.done);
                 self.lose_outbox();
                 // A descriptor with an error for good, as that of a TUN that was deleted, would end every wait at once.
-                self.port = Box::new(Gone(self.port.caps()));
+                self.port = Box::new(Gone(self.caps));
                 return true;
             }
         }
@@ -310,7 +313,7 @@ mod tests {
 
     impl Port for Unplugged {
         fn caps(&self) -> DeviceCaps {
-            DeviceCaps::plain(1_500)
+            panic!("whoever attaches it has asked");
         }
         fn recv(&mut self, _: Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
             self.looks += 1;
@@ -335,12 +338,14 @@ mod tests {
 
     #[test]
     fn a_device_that_is_gone_keeps_nobodys_credit() {
-        let mut attached = Attached::new(DeviceId(1), Box::new(Unplugged::default()));
+        let mut attached =
+            Attached::new(DeviceId(1), DeviceCaps::plain(1_400), Box::new(Unplugged::default()));
         assert!(!attached.read(Instant::ZERO));
         attached.outbox.extend((0..3).map(packet));
         assert!(attached.write(Instant::ZERO, None));
         assert!(attached.done.is_empty() && attached.outbox.len() == 1, "two are out, one waits");
         assert!(attached.read(Instant::ZERO) && attached.failed.is_some());
+        assert_eq!(attached.port.caps().mtu, 1_400, "it was not asked again");
         let back = |attached: &mut Attached| attached.done.drain(..).map(|o| o.charge).collect::<Vec<_>>();
         assert_eq!(back(&mut attached), [0, 1, 2]);
         // Nor does what comes later.
@@ -376,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_full_device_that_tells_nobody_is_asked_again() {
-        let mut attached = Attached::new(DeviceId(1), Box::new(Polled));
+        let mut attached = Attached::new(DeviceId(1), DeviceCaps::plain(1_500), Box::new(Polled));
         let now = Instant::from_millis(7);
         assert_eq!(attached.wake_at(now), Instant::FAR_FUTURE);
         attached.crowded = true;

@@ -56,6 +56,9 @@ impl PacketDevice {
         into: &mut Vec<Packet>,
     ) -> io::Result<bool> {
         self.now = at;
+        if !self.input.may_wait() {
+            return self.at_rest(false);
+        }
         let (mut frames, mut bytes) = (0, 0);
         while frames < max && bytes <= max_bytes {
             frames += 1;

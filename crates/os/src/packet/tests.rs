@@ -1,10 +1,13 @@
 //! Packet sockets over a pair of interfaces: frames cross, and slots come back when they have left.
 use super::*;
 use crate::netns::{NetNs, net_admin};
+use crate::{Interest, Poller};
 use bytes::Bytes;
+use core::time::Duration;
 use lowwater_core::base::{FlowId, SocketId};
 use lowwater_core::device::{Device as _, Submit};
 use lowwater_core::packet::{Offload, Packet};
+use rustix::fd::AsRawFd as _;
 use std::process::Command;
 
 fn command(line: &str) {
@@ -119,6 +122,59 @@ fn an_interface_that_is_deleted_is_an_error_and_one_that_is_down_is_not() {
             end.kind() == std::io::ErrorKind::NotFound && end.to_string().contains("va is gone"),
             "{end}"
         );
+    });
+}
+
+/// Whatever its fate is: down, under another name, up again, in another namespace.
+#[test]
+fn an_interface_that_was_down_is_asked_for_when_there_is_news() {
+    with_pair(|| {
+        let mut a = open("va");
+        let mut read = |after: &str| {
+            command(after);
+            let mut all = || -> std::io::Result<()> {
+                for _ in 0..100 {
+                    while a.recv_batch(Instant::ZERO, 64, 1 << 20, &mut Vec::new())? {}
+                }
+                Ok(())
+            };
+            (all().map_err(|e| e.kind()), a.input.asked)
+        };
+        assert_eq!(read("ip link set vb up"), (Ok(()), 0));
+        assert_eq!(read("ip link set va down"), (Ok(()), 1));
+        assert_eq!(read("ip link set va name vc"), (Ok(()), 1));
+        assert_eq!(read("ip link set vc up"), (Ok(()), 1));
+        assert_eq!(read("ip link set vc down"), (Ok(()), 2));
+        let other = NetNs::new().unwrap();
+        let place = format!("/proc/{}/fd/{}", std::process::id(), other.as_fd().as_raw_fd());
+        let moved = read(&format!("ip link set vc netns {place}"));
+        assert_eq!(moved, (Err(std::io::ErrorKind::NotFound), 3));
+    });
+}
+
+/// A bridge calls a port that it loses deleted, too. Nobody empties the watch: whatever came there in vain could fill it.
+#[test]
+fn an_interface_that_leaves_a_bridge_is_not_gone() {
+    with_pair(|| {
+        let mut a = open("va");
+        let mut poller = Poller::new().unwrap();
+        poller.add(a.watch_fd(), 7, Interest::News).unwrap();
+        let mut told = || {
+            let mut ready = Vec::new();
+            poller.wait_for(Some(Duration::ZERO), &mut ready).unwrap();
+            ready.len()
+        };
+        command("ip link add br0 type bridge");
+        for _ in 0..2 {
+            command("ip link set va master br0");
+            command("ip link set va nomaster");
+            assert_eq!(told(), 0);
+            while a.recv_batch(Instant::ZERO, 64, 1 << 20, &mut Vec::new()).unwrap() {}
+        }
+        command("ip link del va");
+        assert_eq!(told(), 1);
+        let end = a.recv_batch(Instant::ZERO, 64, 1 << 20, &mut Vec::new()).unwrap_err();
+        assert_eq!(end.kind(), std::io::ErrorKind::NotFound);
     });
 }
 

@@ -129,12 +129,21 @@ pub fn accept(fd: Fd<'_>, flags: i32) -> Result<(OwnedFd, Vec<u8>)> {
 /// The kernel's.
 pub fn name(fd: Fd<'_>, peer: bool) -> Result<Vec<u8>> {
     let mut addr = vec![0_u8; ADDRESS_MAX];
-    let mut len = ADDRESS_MAX as u32;
-    let call = if peer { libc::getpeername } else { libc::getsockname };
-    // SAFETY: the kernel writes at most `len` bytes to `addr`, which has as many, and the length to `len`.
-    check(unsafe { call(raw(fd), addr.as_mut_ptr().cast(), &raw mut len) } as isize)?;
-    addr.truncate(len as usize);
+    let len = name_into(fd, peer, &mut addr)?;
+    addr.truncate(len);
     Ok(addr)
+}
+
+/// [`name`] into a buffer, as far as it goes; the length of the whole address.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn name_into(fd: Fd<'_>, peer: bool, into: &mut [u8]) -> Result<usize> {
+    let mut len = u32::try_from(into.len()).unwrap_or(u32::MAX);
+    let call = if peer { libc::getpeername } else { libc::getsockname };
+    // SAFETY: the kernel writes at most `len` bytes to `into`, which has as many, and the length to `len`.
+    check(unsafe { call(raw(fd), into.as_mut_ptr().cast(), &raw mut len) } as isize)?;
+    Ok(len as usize)
 }
 
 /// shutdown(2).
