@@ -41,6 +41,11 @@ impl std::error::Error for Explained {
     }
 }
 
+/// The call itself is wrong: neither the peer nor the network nor a full buffer.
+const fn is_mistake(error: Error) -> bool {
+    matches!(error, Error::Invalid | Error::MessageTooLong)
+}
+
 /// The kind stays; where nothing is known beyond the number, the number does.
 fn explained(error: Error, what: Option<String>) -> io::Error {
     let plain = io_error(error);
@@ -91,8 +96,8 @@ pub(super) fn connect(error: Error, peer: &[SocketAddr], ours: &[SocketAddr]) ->
     explained(error, what)
 }
 
-fn no_stream(info: &AssocInfo, stream: u16) -> Option<String> {
-    let count = info.streams.0;
+fn no_stream(core: &Core, id: SocketId, stream: u16) -> Option<String> {
+    let (count, _) = core.sctp_streams(id).ok()?;
     (stream >= count).then(|| {
         format!(
             "there is no stream {stream}: the association has {count} to send on, counted from 0 (SctpOptions::num_ostreams asks for more, add_streams() adds some)"
@@ -100,36 +105,41 @@ fn no_stream(info: &AssocInfo, stream: u16) -> Option<String> {
     })
 }
 
-fn stranger(info: &AssocInfo, ip: IpAddr) -> Option<String> {
-    (!info.paths.iter().any(|path| path.remote == ip))
+fn stranger(assoc: &AssocInfo, ip: IpAddr) -> Option<String> {
+    (!assoc.paths.iter().any(|path| path.remote == ip))
         .then(|| format!("{ip} is no address of the peer: peer_addrs() has them"))
 }
 
-/// What is wrong with a message of `len` bytes.
+/// What is wrong with a message of `len` bytes. A full buffer is no mistake, and the answer to every second call: it asks nothing of the core.
 pub(super) fn send(core: &Core, id: SocketId, error: Error, (len, info): (usize, SendInfo)) -> io::Error {
-    let Ok(assoc) = core.sctp_info(id) else { return io_error(error) };
+    if !is_mistake(error) {
+        return io_error(error);
+    }
+    let assoc = || core.sctp_info(id).ok();
     let what = match error {
         Error::Invalid if len == 0 => Some("the message is empty: it has one byte at least".to_owned()),
-        Error::Invalid => {
-            no_stream(&assoc, info.stream).or_else(|| info.to.and_then(|ip| stranger(&assoc, ip)))
-        }
-        Error::MessageTooLong => Some(format!(
-            "a message of {len} bytes fits no packet, which has room for {}, and SctpOptions::disable_fragments keeps it from being cut up",
-            assoc.fragment_point
-        )),
-        _ => None,
+        Error::Invalid => no_stream(core, id, info.stream)
+            .or_else(|| info.to.and_then(|ip| assoc().and_then(|assoc| stranger(&assoc, ip)))),
+        _ => assoc().map(|assoc| {
+            format!(
+                "a message of {len} bytes fits no packet, which has room for {}, and SctpOptions::disable_fragments keeps it from being cut up",
+                assoc.fragment_point
+            )
+        }),
     };
     explained(error, what)
 }
 
 /// Nobody can wait for room in a stream that is not there.
 pub(super) fn no_such_stream(core: &Core, id: SocketId, stream: u16) -> Option<io::Error> {
-    let assoc = core.sctp_info(id).ok()?;
-    no_stream(&assoc, stream).map(|what| explained(Error::Invalid, Some(what)))
+    no_stream(core, id, stream).map(|what| explained(Error::Invalid, Some(what)))
 }
 
 /// What is wrong with an address of the peer's.
 pub(crate) fn peer(core: &Core, id: SocketId, error: Error, ip: IpAddr) -> io::Error {
+    if !is_mistake(error) {
+        return io_error(error);
+    }
     let Ok(assoc) = core.sctp_info(id) else { return io_error(error) };
     let unconfirmed =
         assoc.paths.iter().any(|path| path.remote == ip && path.state == PathState::Unconfirmed);
