@@ -154,6 +154,7 @@ impl Builder {
 
     /// Adds a route, as "10.8.0.0/16", on the link or by a gateway on it. "default" is 0.0.0.0/0, by a gateway of IPv6 ::/0.
     pub fn route(self, to: &str, via: Option<IpAddr>) -> Self {
+        let via = via.map(|ip| ip.to_canonical());
         let to = match (to, via) {
             ("default", Some(IpAddr::V6(_))) => "::/0",
             ("default", _) => "0.0.0.0/0",

@@ -410,6 +410,16 @@ async fn an_address_of_ipv4_in_the_form_of_ipv6_means_ipv4() {
     assert_eq!(client.peer_addr().unwrap().to_string(), "10.0.0.1:80");
     assert_eq!(peer, client.local_addr().unwrap());
 
+    for any in ["0.0.0.0:81", "[::]:81", "[::ffff:0.0.0.0]:81"] {
+        let listen = ListenOptions::from(any.parse::<std::net::SocketAddr>().unwrap());
+        assert_eq!((listen.ip, listen.port), (None, Some(81)), "{any} is any address of both families");
+    }
+    let mapped = Some("::ffff:10.0.0.1".parse().unwrap());
+    b.add_route("10.8.0.0".parse().unwrap(), 16, mapped, 0).unwrap();
+    b.replace_route("10.8.0.0".parse().unwrap(), 16, mapped, 0, "mtu 1400").unwrap();
+    let routed = Stack::builder().device(link::pair(1500).0).address("10.0.0.2/24");
+    routed.route("default", mapped).build().unwrap();
+
     let server = UdpSocket::bind(&a, "[::ffff:0.0.0.0]:7").await.unwrap();
     assert_eq!(server.local_addr().unwrap().to_string(), "0.0.0.0:7");
     let client = UdpSocket::bind(&b, "[::]:0").await.unwrap();
