@@ -100,7 +100,7 @@ impl Assoc {
             rwnd: self.rx.window(&self.options),
             unacked: self.tx.out.len(),
             missing: self.rx.map.missing(),
-            unsent_bytes: self.tx.queue.bytes(),
+            unsent_bytes: self.unsent_bytes(),
             streams: self.streams(),
             fragment_point: self.paths.fragment_point(self.options.maxseg),
             features: self.id.features,
@@ -114,6 +114,12 @@ impl Assoc {
     #[must_use]
     pub const fn streams(&self) -> (u16, u16) {
         (self.tx.streams, self.rx.inbound)
+    }
+
+    /// Bytes of messages that were not sent yet, likewise.
+    #[must_use]
+    pub const fn unsent_bytes(&self) -> usize {
+        self.tx.queue.bytes()
     }
 
     fn path_info(&self, id: PathId) -> PathInfo {
