@@ -15,6 +15,8 @@ const MTU_DISCOVER_MAX: u8 = 5;
 /// Least send buffer and receive buffer, as they read back (`SOCK_MIN_SNDBUF`, `SOCK_MIN_RCVBUF`).
 const SNDBUF_MIN: u32 = 4_608;
 const RCVBUF_MIN: u32 = 2_304;
+/// Largest buffer, as it reads back: twice the half of an `int` (SO_SNDBUFFORCE, SO_RCVBUFFORCE; no sysctl bounds a program's own stack).
+const BUF_MAX: u32 = i32::MAX as u32 - 1;
 /// Least TCP_WINDOW_CLAMP but 0: half of the least receive buffer.
 const CLAMP_MIN: u32 = RCVBUF_MIN / 2;
 /// TCP_MAXSEG (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`).
@@ -23,7 +25,8 @@ const MAXSEG: RangeInclusive<u32> = 88..=32_767;
 const KEEP_SECS: RangeInclusive<u32> = 1..=32_767;
 /// TCP_KEEPCNT and TCP_SYNCNT (`MAX_TCP_KEEPCNT`, `MAX_TCP_SYNCNT`).
 const COUNTS: RangeInclusive<u32> = 1..=127;
-/// TCP_RTO_MIN_US and TCP_DELACK_MAX_US: more than a millisecond's jiffy, `TCP_RTO_MIN` at most.
+/// TCP_RTO_MIN_US and TCP_DELACK_MAX_US: two jiffies at least when rounded up to them, `TCP_RTO_MIN` at most. There are no jiffies here; the bound
+/// is that of a kernel with a thousand per second. One with 250 refuses 4,000 and less, and rounds what it takes up to 4 ms.
 const TIMER_US: RangeInclusive<u32> = 1_001..=200_000;
 /// TCP_RTO_MAX_MS.
 const RTO_MAX_MS: RangeInclusive<u32> = 1_000..=120_000;
@@ -31,7 +34,8 @@ const RTO_MAX_MS: RangeInclusive<u32> = 1_000..=120_000;
 const LINGER2_MAX: i32 = 120;
 /// Numbers that are an `int` in Linux.
 const INT_MAX: u32 = i32::MAX as u32;
-/// The bits of a type of service that are ECN's, which a transport keeps to itself (`INET_ECN_MASK`).
+/// The bits of a type of service that are ECN's, which a transport keeps to itself (`INET_ECN_MASK`). Linux takes them from SOCK_STREAM alone: a one-to-many socket
+/// (SOCK_SEQPACKET) may write over what its associations say of ECN (RFC 9260 appendix A), and here it may not.
 const ECN: u8 = 3;
 /// Longest delay of a SACK in milliseconds (RFC 9260 section 6.2).
 const SACK_DELAY_MAX: u32 = 500;
@@ -73,10 +77,10 @@ pub(crate) fn tcp(
     check_tcp_times(&options, was)?;
     let o = &mut options;
     if o.sndbuf != was.sndbuf {
-        o.sndbuf = o.sndbuf.map(|bytes| bytes.max(SNDBUF_MIN));
+        o.sndbuf = o.sndbuf.map(|bytes| bytes.clamp(SNDBUF_MIN, BUF_MAX));
     }
     if o.rcvbuf != was.rcvbuf {
-        o.rcvbuf = o.rcvbuf.map(|bytes| bytes.max(RCVBUF_MIN));
+        o.rcvbuf = o.rcvbuf.map(|bytes| bytes.clamp(RCVBUF_MIN, BUF_MAX));
     }
     if o.window_clamp != was.window_clamp && o.window_clamp != 0 {
         o.window_clamp = o.window_clamp.max(CLAMP_MIN);
@@ -169,10 +173,10 @@ pub(crate) fn sctp(mut options: SctpOptions, was: &SctpOptions) -> io::Result<Sc
     linger(options.linger)?;
     // The sysctls wmem_default and rmem_default may say less.
     if options.sndbuf != was.sndbuf {
-        options.sndbuf = options.sndbuf.max(SNDBUF_MIN);
+        options.sndbuf = options.sndbuf.clamp(SNDBUF_MIN, BUF_MAX);
     }
     if options.rcvbuf != was.rcvbuf {
-        options.rcvbuf = options.rcvbuf.max(RCVBUF_MIN);
+        options.rcvbuf = options.rcvbuf.clamp(RCVBUF_MIN, BUF_MAX);
     }
     (options.tos, options.tclass) = (options.tos & !ECN, options.tclass & !ECN);
     Ok(options)
@@ -295,6 +299,9 @@ mod tests {
         let got = tcp(asked, &plain, &sysctl).expect("bounded");
         assert_eq!((got.sndbuf, got.rcvbuf, got.window_clamp), (Some(4_608), Some(2_304), 1_152));
         assert_eq!((got.linger2, got.tos, got.tclass, got.rcvlowat), (120, 0xfc, 4, 1_152));
+        let large = SocketOptions { sndbuf: Some(u32::MAX), rcvbuf: Some(u32::MAX), ..plain.clone() };
+        let got = tcp(large, &plain, &sysctl).expect("bounded");
+        assert_eq!((got.sndbuf, got.rcvbuf), (Some(2_147_483_646), Some(2_147_483_646)));
         let beyond = SocketOptions { linger2: i32::MIN, rcvlowat: u32::MAX, ..plain.clone() };
         let got = tcp(beyond, &plain, &sysctl).expect("bounded");
         assert_eq!((got.linger2, got.rcvlowat), (-1, sysctl.tcp_rmem.max / 2));
@@ -332,6 +339,9 @@ mod tests {
         let asked = SctpOptions { sndbuf: 1, rcvbuf: 1, tos: 0xff, tclass: 7, ..plain.clone() };
         let got = sctp(asked, &plain).expect("bounded");
         assert_eq!((got.sndbuf, got.rcvbuf, got.tos, got.tclass), (4_608, 2_304, 0xfc, 4));
+        let got = sctp(SctpOptions { sndbuf: u32::MAX, rcvbuf: u32::MAX, ..plain.clone() }, &plain);
+        let got = got.expect("bounded");
+        assert_eq!((got.sndbuf, got.rcvbuf), (2_147_483_646, 2_147_483_646));
     }
 
     /// A socket from before a sysctl changed: what a call leaves alone is neither refused nor bounded, what it changes is.
