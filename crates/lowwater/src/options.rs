@@ -299,10 +299,10 @@ mod tests {
         let got = tcp(asked, &plain, &sysctl).expect("bounded");
         assert_eq!((got.sndbuf, got.rcvbuf, got.window_clamp), (Some(4_608), Some(2_304), 1_152));
         assert_eq!((got.linger2, got.tos, got.tclass, got.rcvlowat), (120, 0xfc, 4, 1_152));
-        let large = SocketOptions { sndbuf: Some(u32::MAX), rcvbuf: Some(u32::MAX), ..plain.clone() };
+        let large = SocketOptions { sndbuf: Some(u32::MAX), rcvbuf: Some(u32::MAX), ..plain };
         let got = tcp(large, &plain, &sysctl).expect("bounded");
         assert_eq!((got.sndbuf, got.rcvbuf), (Some(2_147_483_646), Some(2_147_483_646)));
-        let beyond = SocketOptions { linger2: i32::MIN, rcvlowat: u32::MAX, ..plain.clone() };
+        let beyond = SocketOptions { linger2: i32::MIN, rcvlowat: u32::MAX, ..plain };
         let got = tcp(beyond, &plain, &sysctl).expect("bounded");
         assert_eq!((got.linger2, got.rcvlowat), (-1, sysctl.tcp_rmem.max / 2));
         assert!(got.rcvlowat_room >= got.rcvlowat, "the buffer has room for what is waited for");
@@ -336,7 +336,7 @@ mod tests {
             assert!(told.kind() == io::ErrorKind::InvalidInput && told.to_string().contains(why), "{told}");
         }
         assert_eq!(sctp(plain.clone(), &plain).expect("what the sysctls say"), plain);
-        let asked = SctpOptions { sndbuf: 1, rcvbuf: 1, tos: 0xff, tclass: 7, ..plain.clone() };
+        let asked = SctpOptions { sndbuf: 1, rcvbuf: 1, tos: 0xff, tclass: 7, ..plain };
         let got = sctp(asked, &plain).expect("bounded");
         assert_eq!((got.sndbuf, got.rcvbuf, got.tos, got.tclass), (4_608, 2_304, 0xfc, 4));
         let got = sctp(SctpOptions { sndbuf: u32::MAX, rcvbuf: u32::MAX, ..plain.clone() }, &plain);
@@ -368,7 +368,7 @@ mod tests {
             ..Sysctl::default()
         };
         let new = SctpOptions::new(&sysctl);
-        let asked = SctpOptions { nodelay: true, ..new.clone() };
+        let asked = SctpOptions { nodelay: true, ..new };
         assert_eq!(sctp_or_new(Some(&asked), &sysctl).expect("a new one"), asked);
         assert_eq!(sctp(asked.clone(), &new).expect("one that is there"), asked);
         let mut worse = new.clone();
