@@ -154,6 +154,7 @@ impl Builder {
 
     /// Adds a route, as "10.8.0.0/16", on the link or by a gateway on it. "default" is 0.0.0.0/0, by a gateway of IPv6 ::/0.
     pub fn route(self, to: &str, via: Option<IpAddr>) -> Self {
+        let via = via.map(|ip| ip.to_canonical());
         let to = match (to, via) {
             ("default", Some(IpAddr::V6(_))) => "::/0",
             ("default", _) => "0.0.0.0/0",
@@ -267,7 +268,7 @@ impl Builder {
     /// # Errors
     /// Those of [`Builder::build`].
     pub fn build_driver(mut self) -> io::Result<(Stack, Driver)> {
-        if let Some(mistake) = self.mistake.or_else(|| self.devices.iter().find_map(mistake)) {
+        if let Some(mistake) = self.mistake.or_else(|| mistake(&self.devices)) {
             return Err(invalid(mistake));
         }
         if !self.seeded {
@@ -313,20 +314,29 @@ impl Builder {
     }
 }
 
-/// What is wrong with the addresses of a device, where something is.
-fn mistake(planned: &Planned) -> Option<String> {
-    let Planned { addresses, host_addresses, routes, any_address, .. } = planned;
+/// What is wrong with the addresses of devices or the gateways of routes, where something is.
+fn mistake(devices: &[Planned]) -> Option<String> {
+    devices.iter().find_map(|planned| {
+        let gateway = || planned.routes.iter().find_map(|route| unreachable_gateway(devices, planned, route));
+        wrong_address(planned).or_else(gateway).or_else(|| out_of_reach(planned))
+    })
+}
+
+/// What is wrong with the addresses of a device by themselves.
+fn wrong_address(planned: &Planned) -> Option<String> {
+    let Planned { addresses, host_addresses, any_address, .. } = planned;
     if addresses.is_empty() && !any_address {
         return Some("a device has no address: give it one by address(), as \"10.9.0.2/24\"".to_owned());
     }
-    for cidr in addresses.iter().chain(host_addresses) {
-        if let Some(what) = cidr.not_a_hosts() {
-            return Some(format!("{cidr} is {what}: give a host's, as \"10.9.0.2/24\""));
-        }
-    }
-    if let Some(what) = routes.iter().find_map(|route| unreachable_gateway(planned, route)) {
-        return Some(what);
-    }
+    addresses.iter().chain(host_addresses).find_map(|cidr| {
+        let what = cidr.not_a_hosts()?;
+        Some(format!("{cidr} is {what}: give a host's, as \"10.9.0.2/24\""))
+    })
+}
+
+/// Why the kernel's side of a device and ours would not reach each other.
+fn out_of_reach(planned: &Planned) -> Option<String> {
+    let Planned { addresses, host_addresses, routes, any_address, .. } = planned;
     host_addresses.iter().find_map(|host| {
         if addresses.iter().any(|own| own.addr() == host.addr()) {
             return Some(format!("{} is the stack's own address: the kernel's side needs another one", host.addr()));
@@ -341,15 +351,19 @@ fn mistake(planned: &Planned) -> Option<String> {
 }
 
 /// What is wrong with the gateway of a route, where it has one.
-fn unreachable_gateway(planned: &Planned, (to, via, _): &PlannedRoute) -> Option<String> {
+fn unreachable_gateway(
+    devices: &[Planned],
+    planned: &Planned,
+    (to, via, _): &PlannedRoute,
+) -> Option<String> {
     let Planned { addresses, host_addresses, routes, any_address, .. } = planned;
     let gateway = (*via)?;
     let near = *any_address
         || addresses.iter().any(|own| own.contains(gateway))
         || host_addresses.iter().any(|host| host.addr() == gateway)
         || routes.iter().any(|(to, via, _)| via.is_none() && to.contains(gateway));
-    let own = addresses.iter().any(|own| own.addr() == gateway);
-    gateway::mistake(to, gateway, &Place { own, near })
+    let configured = devices.iter().flat_map(|d| &d.addresses).any(|own| own.addr() == gateway);
+    gateway::mistake(to, gateway, &Place { configured, addresses, near })
 }
 
 fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {

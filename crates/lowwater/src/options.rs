@@ -1,5 +1,6 @@
 //! Options within the bounds that setsockopt() has: what Linux answers with EINVAL, or what would bring nothing but silence, is refused in words
-//! before it acts, and what Linux bounds without a word is bounded the same way.
+//! before it acts, and what Linux bounds without a word is bounded the same way. Only what a call changes is looked at, as setsockopt() does one
+//! option at a time: what was read back, or what a new socket has by the sysctls, passes whatever the sysctls say by now.
 use crate::error::invalid;
 use lowwater_core::base::Sysctl;
 use lowwater_core::sctp::{PathOptions, RtoOptions, SctpOptions};
@@ -14,6 +15,8 @@ const MTU_DISCOVER_MAX: u8 = 5;
 /// Least send buffer and receive buffer, as they read back (`SOCK_MIN_SNDBUF`, `SOCK_MIN_RCVBUF`).
 const SNDBUF_MIN: u32 = 4_608;
 const RCVBUF_MIN: u32 = 2_304;
+/// Largest buffer, as it reads back: twice the half of an `int` (SO_SNDBUFFORCE, SO_RCVBUFFORCE; no sysctl bounds a program's own stack).
+const BUF_MAX: u32 = i32::MAX as u32 - 1;
 /// Least TCP_WINDOW_CLAMP but 0: half of the least receive buffer.
 const CLAMP_MIN: u32 = RCVBUF_MIN / 2;
 /// TCP_MAXSEG (`TCP_MIN_MSS`, `MAX_TCP_WINDOW`).
@@ -22,7 +25,8 @@ const MAXSEG: RangeInclusive<u32> = 88..=32_767;
 const KEEP_SECS: RangeInclusive<u32> = 1..=32_767;
 /// TCP_KEEPCNT and TCP_SYNCNT (`MAX_TCP_KEEPCNT`, `MAX_TCP_SYNCNT`).
 const COUNTS: RangeInclusive<u32> = 1..=127;
-/// TCP_RTO_MIN_US and TCP_DELACK_MAX_US: more than a millisecond's jiffy, `TCP_RTO_MIN` at most.
+/// TCP_RTO_MIN_US and TCP_DELACK_MAX_US: two jiffies at least when rounded up to them, `TCP_RTO_MIN` at most. There are no jiffies here; the bound
+/// is that of a kernel with a thousand per second. One with 250 refuses 4,000 and less, and rounds what it takes up to 4 ms.
 const TIMER_US: RangeInclusive<u32> = 1_001..=200_000;
 /// TCP_RTO_MAX_MS.
 const RTO_MAX_MS: RangeInclusive<u32> = 1_000..=120_000;
@@ -30,7 +34,8 @@ const RTO_MAX_MS: RangeInclusive<u32> = 1_000..=120_000;
 const LINGER2_MAX: i32 = 120;
 /// Numbers that are an `int` in Linux.
 const INT_MAX: u32 = i32::MAX as u32;
-/// The bits of a type of service that are ECN's, which a transport keeps to itself (`INET_ECN_MASK`).
+/// The bits of a type of service that are ECN's, which a transport keeps to itself (`INET_ECN_MASK`). Linux takes them from SOCK_STREAM alone: a one-to-many socket
+/// (SOCK_SEQPACKET) may write over what its associations say of ECN (RFC 9260 appendix A), and here it may not.
 const ECN: u8 = 3;
 /// Longest delay of a SACK in milliseconds (RFC 9260 section 6.2).
 const SACK_DELAY_MAX: u32 = 500;
@@ -43,9 +48,9 @@ const SCTP_RTO_MS: RangeInclusive<u32> = 1..=86_400_000;
 /// Largest exponent of RTO.Alpha and RTO.Beta.
 const EXPONENT_MAX: u8 = 31;
 
-/// `value` is among `range`, or 0, which takes the default.
-fn among(name: &str, value: u32, range: &RangeInclusive<u32>) -> io::Result<()> {
-    if value == 0 || range.contains(&value) {
+/// `value` is among `range`, or 0, which takes the default, or what it was.
+fn among(name: &str, (value, was): (u32, u32), range: &RangeInclusive<u32>) -> io::Result<()> {
+    if value == was || value == 0 || range.contains(&value) {
         return Ok(());
     }
     let (least, most) = (range.start(), range.end());
@@ -62,25 +67,41 @@ fn linger(time: Option<Duration>) -> io::Result<()> {
     }
 }
 
-/// A TCP socket with these options, bounded as Linux bounds them.
-pub(crate) fn tcp(mut options: SocketOptions, sysctl: &Sysctl) -> io::Result<SocketOptions> {
-    check_tcp_sizes(&options)?;
-    check_tcp_times(&options, sysctl)?;
+/// A TCP socket with these options, where it was with those, bounded as Linux bounds them.
+pub(crate) fn tcp(
+    mut options: SocketOptions,
+    was: &SocketOptions,
+    sysctl: &Sysctl,
+) -> io::Result<SocketOptions> {
+    check_tcp_sizes(&options, was)?;
+    check_tcp_times(&options, was)?;
     let o = &mut options;
-    o.sndbuf = o.sndbuf.map(|bytes| bytes.max(SNDBUF_MIN));
-    o.rcvbuf = o.rcvbuf.map(|bytes| bytes.max(RCVBUF_MIN));
-    if o.window_clamp != 0 {
+    if o.sndbuf != was.sndbuf {
+        o.sndbuf = o.sndbuf.map(|bytes| bytes.clamp(SNDBUF_MIN, BUF_MAX));
+    }
+    if o.rcvbuf != was.rcvbuf {
+        o.rcvbuf = o.rcvbuf.map(|bytes| bytes.clamp(RCVBUF_MIN, BUF_MAX));
+    }
+    if o.window_clamp != was.window_clamp && o.window_clamp != 0 {
         o.window_clamp = o.window_clamp.max(CLAMP_MIN);
     }
-    o.linger2 = o.linger2.clamp(-1, LINGER2_MAX);
+    if o.linger2 != was.linger2 {
+        o.linger2 = o.linger2.clamp(-1, LINGER2_MAX);
+    }
     (o.tos, o.tclass) = (o.tos & !ECN, o.tclass & !ECN);
-    bound_lowat(o, sysctl);
+    if o.rcvlowat != was.rcvlowat {
+        bound_lowat(o, sysctl);
+    }
     Ok(options)
 }
 
 /// These options, or those of a new socket of the stack.
 pub(crate) fn tcp_or_new(options: Option<&SocketOptions>, sysctl: &Sysctl) -> io::Result<SocketOptions> {
-    options.map_or_else(|| Ok(SocketOptions::new(sysctl)), |options| tcp(options.clone(), sysctl))
+    let new = SocketOptions::new(sysctl);
+    match options {
+        Some(options) => tcp(options.clone(), &new, sysctl),
+        None => Ok(new),
+    }
 }
 
 /// No more than half of the receive buffer can be waited for, and one that autotunes has room for it from the start (`tcp_set_rcvlowat`).
@@ -92,7 +113,7 @@ fn bound_lowat(o: &mut SocketOptions, sysctl: &Sysctl) {
     }
 }
 
-fn check_tcp_sizes(options: &SocketOptions) -> io::Result<()> {
+fn check_tcp_sizes(options: &SocketOptions, was: &SocketOptions) -> io::Result<()> {
     if options.sndbuf == Some(0) {
         return Err(invalid(
             "sndbuf is 0: nothing could ever be written; None lets the buffer grow as tcp_wmem says",
@@ -117,29 +138,29 @@ fn check_tcp_sizes(options: &SocketOptions) -> io::Result<()> {
             "max_pacing_rate is 0 bytes per second: nothing would be paced, and u64::MAX is for no bound",
         ));
     }
-    among("maxseg", options.maxseg.into(), &MAXSEG)
+    among("maxseg", (options.maxseg.into(), was.maxseg.into()), &MAXSEG)
 }
 
-fn check_tcp_times(options: &SocketOptions, sysctl: &Sysctl) -> io::Result<()> {
-    among("keepidle (seconds)", options.keepidle, &KEEP_SECS)?;
-    among("keepintvl (seconds)", options.keepintvl, &KEEP_SECS)?;
-    among("keepcnt", options.keepcnt, &COUNTS)?;
-    among("syncnt", options.syncnt.into(), &COUNTS)?;
-    among("user_timeout_ms", options.user_timeout_ms, &(1..=INT_MAX))?;
-    among("delack_max_us", options.delack_max_us, &TIMER_US)?;
-    // The sysctls have wider bounds, and new options begin with what they say.
-    if options.rto_min_us != sysctl.tcp_rto_min_us {
-        among("rto_min_us", options.rto_min_us, &TIMER_US)?;
-    }
-    among("rto_max_ms", options.rto_max_ms, &RTO_MAX_MS)?;
+fn check_tcp_times(options: &SocketOptions, was: &SocketOptions) -> io::Result<()> {
+    among("keepidle (seconds)", (options.keepidle, was.keepidle), &KEEP_SECS)?;
+    among("keepintvl (seconds)", (options.keepintvl, was.keepintvl), &KEEP_SECS)?;
+    among("keepcnt", (options.keepcnt, was.keepcnt), &COUNTS)?;
+    among("syncnt", (options.syncnt.into(), was.syncnt.into()), &COUNTS)?;
+    among("user_timeout_ms", (options.user_timeout_ms, was.user_timeout_ms), &(1..=INT_MAX))?;
+    among("delack_max_us", (options.delack_max_us, was.delack_max_us), &TIMER_US)?;
+    // The sysctl has wider bounds, and new options begin with what it says.
+    among("rto_min_us", (options.rto_min_us, was.rto_min_us), &TIMER_US)?;
+    among("rto_max_ms", (options.rto_max_ms, was.rto_max_ms), &RTO_MAX_MS)?;
     linger(options.linger)
 }
 
-/// An SCTP socket with these options, bounded as Linux bounds them.
-pub(crate) fn sctp(mut options: SctpOptions) -> io::Result<SctpOptions> {
-    check_sctp_sizes(&options)?;
-    check_rto(&options.rto)?;
-    path(&options.path)?;
+/// An SCTP socket with these options, where it was with those, bounded as Linux bounds them.
+pub(crate) fn sctp(mut options: SctpOptions, was: &SctpOptions) -> io::Result<SctpOptions> {
+    check_sctp_sizes(&options, was)?;
+    if options.rto != was.rto {
+        check_rto(&options.rto)?;
+    }
+    path(&options.path, &was.path)?;
     if options.cookie_life_ms == 0 {
         return Err(invalid("cookie_life_ms is 0: no peer could ever complete a handshake"));
     }
@@ -150,18 +171,27 @@ pub(crate) fn sctp(mut options: SctpOptions) -> io::Result<SctpOptions> {
         )));
     }
     linger(options.linger)?;
-    options.sndbuf = options.sndbuf.max(SNDBUF_MIN);
-    options.rcvbuf = options.rcvbuf.max(RCVBUF_MIN);
+    // The sysctls wmem_default and rmem_default may say less.
+    if options.sndbuf != was.sndbuf {
+        options.sndbuf = options.sndbuf.clamp(SNDBUF_MIN, BUF_MAX);
+    }
+    if options.rcvbuf != was.rcvbuf {
+        options.rcvbuf = options.rcvbuf.clamp(RCVBUF_MIN, BUF_MAX);
+    }
     (options.tos, options.tclass) = (options.tos & !ECN, options.tclass & !ECN);
     Ok(options)
 }
 
 /// These options, or those of a new socket of the stack.
 pub(crate) fn sctp_or_new(options: Option<&SctpOptions>, sysctl: &Sysctl) -> io::Result<SctpOptions> {
-    options.map_or_else(|| Ok(SctpOptions::new(sysctl)), |options| sctp(options.clone()))
+    let new = SctpOptions::new(sysctl);
+    match options {
+        Some(options) => sctp(options.clone(), &new),
+        None => Ok(new),
+    }
 }
 
-fn check_sctp_sizes(options: &SctpOptions) -> io::Result<()> {
+fn check_sctp_sizes(options: &SctpOptions, was: &SctpOptions) -> io::Result<()> {
     if options.sndbuf == 0 {
         return Err(invalid("sndbuf is 0: no message could ever be sent"));
     }
@@ -174,13 +204,14 @@ fn check_sctp_sizes(options: &SctpOptions) -> io::Result<()> {
     if options.max_instreams == 0 {
         return Err(invalid("max_instreams is 0: an association has a stream in each direction at least"));
     }
-    if options.pd_point > options.rcvbuf / 2 {
+    let as_it_was = (options.pd_point, options.rcvbuf) == (was.pd_point, was.rcvbuf);
+    if !as_it_was && options.pd_point > options.rcvbuf / 2 {
         return Err(invalid(format!(
             "pd_point is {}: half of rcvbuf, which is {}, is the most that is offered as window",
             options.pd_point, options.rcvbuf
         )));
     }
-    among("maxseg", options.maxseg.into(), &SCTP_MAXSEG)
+    among("maxseg", (options.maxseg.into(), was.maxseg.into()), &SCTP_MAXSEG)
 }
 
 fn check_rto(rto: &RtoOptions) -> io::Result<()> {
@@ -203,9 +234,9 @@ fn check_rto(rto: &RtoOptions) -> io::Result<()> {
     Ok(())
 }
 
-/// A path can work with these.
-pub(crate) fn path(options: &PathOptions) -> io::Result<()> {
-    if options.pmtu != 0 && options.pmtu < SCTP_MTU_MIN {
+/// A path that was with those can work with these.
+pub(crate) fn path(options: &PathOptions, was: &PathOptions) -> io::Result<()> {
+    if options.pmtu != was.pmtu && options.pmtu != 0 && options.pmtu < SCTP_MTU_MIN {
         return Err(invalid(format!(
             "pmtu is {}: there are {SCTP_MTU_MIN} to {}, and 0 takes what the route does",
             options.pmtu,
@@ -245,7 +276,7 @@ mod tests {
         for (why, change) in changes {
             let mut options = SocketOptions::new(&sysctl);
             change(&mut options);
-            let told = tcp(options, &sysctl).expect_err(why);
+            let told = tcp(options, &SocketOptions::new(&sysctl), &sysctl).expect_err(why);
             assert!(told.kind() == io::ErrorKind::InvalidInput && told.to_string().contains(why), "{told}");
         }
     }
@@ -254,7 +285,7 @@ mod tests {
     fn what_setsockopt_bounds_is_bounded_and_the_rest_stays() {
         let sysctl = Sysctl { tcp_rto_min_us: 5, ..Sysctl::default() };
         let plain = SocketOptions::new(&sysctl);
-        assert_eq!(tcp(plain.clone(), &sysctl).expect("what the sysctls say"), plain);
+        assert_eq!(tcp(plain.clone(), &plain, &sysctl).expect("what the sysctls say"), plain);
         let asked = SocketOptions {
             sndbuf: Some(1),
             rcvbuf: Some(1),
@@ -265,11 +296,14 @@ mod tests {
             rcvlowat: 9_999,
             ..SocketOptions::new(&sysctl)
         };
-        let got = tcp(asked, &sysctl).expect("bounded");
+        let got = tcp(asked, &plain, &sysctl).expect("bounded");
         assert_eq!((got.sndbuf, got.rcvbuf, got.window_clamp), (Some(4_608), Some(2_304), 1_152));
         assert_eq!((got.linger2, got.tos, got.tclass, got.rcvlowat), (120, 0xfc, 4, 1_152));
+        let large = SocketOptions { sndbuf: Some(u32::MAX), rcvbuf: Some(u32::MAX), ..plain };
+        let got = tcp(large, &plain, &sysctl).expect("bounded");
+        assert_eq!((got.sndbuf, got.rcvbuf), (Some(2_147_483_646), Some(2_147_483_646)));
         let beyond = SocketOptions { linger2: i32::MIN, rcvlowat: u32::MAX, ..plain };
-        let got = tcp(beyond, &sysctl).expect("bounded");
+        let got = tcp(beyond, &plain, &sysctl).expect("bounded");
         assert_eq!((got.linger2, got.rcvlowat), (-1, sysctl.tcp_rmem.max / 2));
         assert!(got.rcvlowat_room >= got.rcvlowat, "the buffer has room for what is waited for");
     }
@@ -298,12 +332,47 @@ mod tests {
         for (why, change) in changes {
             let mut options = plain.clone();
             change(&mut options);
-            let told = sctp(options).expect_err(why);
+            let told = sctp(options, &plain).expect_err(why);
             assert!(told.kind() == io::ErrorKind::InvalidInput && told.to_string().contains(why), "{told}");
         }
-        assert_eq!(sctp(plain.clone()).expect("what the sysctls say"), plain);
+        assert_eq!(sctp(plain.clone(), &plain).expect("what the sysctls say"), plain);
         let asked = SctpOptions { sndbuf: 1, rcvbuf: 1, tos: 0xff, tclass: 7, ..plain };
-        let got = sctp(asked).expect("bounded");
+        let got = sctp(asked, &plain).expect("bounded");
         assert_eq!((got.sndbuf, got.rcvbuf, got.tos, got.tclass), (4_608, 2_304, 0xfc, 4));
+        let got = sctp(SctpOptions { sndbuf: u32::MAX, rcvbuf: u32::MAX, ..plain.clone() }, &plain);
+        let got = got.expect("bounded");
+        assert_eq!((got.sndbuf, got.rcvbuf), (2_147_483_646, 2_147_483_646));
+    }
+
+    /// A socket from before a sysctl changed: what a call leaves alone is neither refused nor bounded, what it changes is.
+    #[test]
+    fn what_was_read_back_passes_whatever_the_sysctls_say_by_now() {
+        let mut then = Sysctl { tcp_rto_min_us: 5, ..Sysctl::default() };
+        let was = SocketOptions { rcvlowat: 10_000, ..SocketOptions::new(&then) };
+        (then.tcp_rto_min_us, then.tcp_rmem.max) = (200_000, 8_192);
+        let got = tcp(SocketOptions { nodelay: true, ..was.clone() }, &was, &then).expect("of its own time");
+        assert_eq!((got.rto_min_us, got.rcvlowat), (5, 10_000));
+        let told = tcp(SocketOptions { rto_min_us: 6, ..was.clone() }, &was, &then).expect_err("it is new");
+        assert!(told.to_string().contains("rto_min_us is 6"), "{told}");
+        let got = tcp(SocketOptions { rcvlowat: 9_000, ..was.clone() }, &was, &then).expect("bounded");
+        assert_eq!(got.rcvlowat, 4_096, "half of what the buffer may be by now");
+    }
+
+    #[test]
+    fn an_association_passes_with_what_its_sysctls_say() {
+        let sysctl = Sysctl {
+            sctp_rto_min: 70_000,
+            sctp_rto_max: 60_000,
+            rmem_default: 2_000,
+            wmem_default: 2_000,
+            ..Sysctl::default()
+        };
+        let new = SctpOptions::new(&sysctl);
+        let asked = SctpOptions { nodelay: true, ..new };
+        assert_eq!(sctp_or_new(Some(&asked), &sysctl).expect("a new one"), asked);
+        assert_eq!(sctp(asked.clone(), &new).expect("one that is there"), asked);
+        let mut worse = new.clone();
+        worse.rto.initial_ms = 1;
+        assert!(sctp(worse, &new).expect_err("it is new").to_string().contains("above the longest"));
     }
 }

@@ -236,10 +236,11 @@ impl Sock {
 
     pub(crate) fn set_options(&self, change: impl FnOnce(&mut SocketOptions)) -> io::Result<()> {
         self.handle.enter_live(|inner, now, _| {
-            let mut options = inner.core.options(self.id).map_err(io_error)?.clone();
-            let before = options.rcvlowat;
+            let was = inner.core.options(self.id).map_err(io_error)?;
+            let before = was.rcvlowat;
+            let mut options = was.clone();
             change(&mut options);
-            let options = options::tcp(options, inner.core.sysctl())?;
+            let options = options::tcp(options, was, inner.core.sysctl())?;
             let lowat = options.rcvlowat;
             inner.core.set_options(now, self.id, options).map_err(io_error)?;
             if lowat != before && !inner.core.is_listener(self.id) {
@@ -251,9 +252,11 @@ impl Sock {
 
     pub(crate) fn set_sctp_options(&self, change: impl FnOnce(&mut SctpOptions)) -> io::Result<()> {
         self.handle.enter_live(|inner, now, _| {
-            let mut options = inner.core.sctp_options(self.id).map_err(io_error)?.clone();
+            let was = inner.core.sctp_options(self.id).map_err(io_error)?;
+            let mut options = was.clone();
             change(&mut options);
-            inner.core.sctp_set_options(now, self.id, options::sctp(options)?).map_err(io_error)
+            let options = options::sctp(options, was)?;
+            inner.core.sctp_set_options(now, self.id, options).map_err(io_error)
         })
     }
 

@@ -103,6 +103,7 @@ impl Stack {
         gateway: Option<IpAddr>,
         (device, metrics): (usize, RouteMetrics),
     ) -> io::Result<()> {
+        let gateway = gateway.map(|ip| ip.to_canonical());
         let bits = if to.is_ipv4() { 32 } else { 128 };
         let to = Cidr::new(to, prefix).ok_or_else(|| {
             invalid(format!("no route to {to}/{prefix}: a prefix of its family has at most {bits} bits"))

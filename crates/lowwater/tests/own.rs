@@ -410,6 +410,16 @@ async fn an_address_of_ipv4_in_the_form_of_ipv6_means_ipv4() {
     assert_eq!(client.peer_addr().unwrap().to_string(), "10.0.0.1:80");
     assert_eq!(peer, client.local_addr().unwrap());
 
+    for any in ["0.0.0.0:81", "[::]:81", "[::ffff:0.0.0.0]:81"] {
+        let listen = ListenOptions::from(any.parse::<std::net::SocketAddr>().unwrap());
+        assert_eq!((listen.ip, listen.port), (None, Some(81)), "{any} is any address of both families");
+    }
+    let mapped = Some("::ffff:10.0.0.1".parse().unwrap());
+    b.add_route("10.8.0.0".parse().unwrap(), 16, mapped, 0).unwrap();
+    b.replace_route("10.8.0.0".parse().unwrap(), 16, mapped, 0, "mtu 1400").unwrap();
+    let routed = Stack::builder().device(link::pair(1500).0).address("10.0.0.2/24");
+    routed.route("default", mapped).build().unwrap();
+
     let server = UdpSocket::bind(&a, "[::ffff:0.0.0.0]:7").await.unwrap();
     assert_eq!(server.local_addr().unwrap().to_string(), "0.0.0.0:7");
     let client = UdpSocket::bind(&b, "[::]:0").await.unwrap();
@@ -770,17 +780,18 @@ fn mistakes_of_the_builder_are_told_in_words() {
     assert_eq!(stack.set_sysctl("tcp_sack", "256").unwrap_err().kind(), ErrorKind::InvalidInput);
 }
 
-/// A stack that runs refuses the gateways that its builder refuses, and no other.
+/// A stack that runs refuses the gateways that its builder refuses, and no other: broadcast and multicast addresses, those of no subnet, and
+/// addresses of its own, whichever device has them. The address of the network itself passes, as in Linux.
 #[test]
 fn a_gateway_that_nobody_would_reach_is_told_while_the_stack_runs() {
     // Where the other end is dropped the device is gone.
     let ends = std::cell::RefCell::new(Vec::new());
-    let device = || {
+    let port = || {
         let (port, end) = link::pair(1500);
         ends.borrow_mut().push(end);
-        Stack::builder().device(port)
+        port
     };
-    let stack = || device().address("10.0.0.1/24").address("fd00::1/64").build().unwrap();
+    let device = || Stack::builder().device(port());
     let add = |stack: &Stack, to: &str, via: &str| {
         let (to, via) = (to.parse().unwrap(), Some(via.parse().unwrap()));
         let added = stack.add_route(to, 0, via, 0).map_err(|e| (e.kind(), e.to_string()));
@@ -788,9 +799,19 @@ fn a_gateway_that_nobody_would_reach_is_told_while_the_stack_runs() {
         assert_eq!(added, replaced, "one check for both");
         added
     };
+    let planned = |to: &str, via: &str| {
+        let to = if to == "::" { "::/0" } else { "0.0.0.0/0" };
+        let device = device().address("10.0.0.1/24").address("fd00::1/64").route(to, via.parse().ok());
+        device.device(port()).address("10.1.0.1/24").build()
+    };
+    let stack = || {
+        let device = device().address("10.0.0.1/24").address("fd00::1/64");
+        device.device(port()).address("10.1.0.1/24").build().unwrap()
+    };
     let told = |to, via| {
         let (kind, why) = add(&stack(), to, via).unwrap_err();
         assert_eq!(kind, ErrorKind::InvalidInput, "{why}");
+        assert_eq!(planned(to, via).unwrap_err().to_string(), why, "the builder has the same words");
         why
     };
     assert!(
@@ -798,10 +819,23 @@ fn a_gateway_that_nobody_would_reach_is_told_while_the_stack_runs() {
             .contains("the gateway 10.9.9.9 of the route to 0.0.0.0/0 is in no subnet")
     );
     assert!(told("::", "fd09::9").contains("in no subnet"));
-    assert!(told("0.0.0.0", "10.0.0.1").contains("own address"));
+    for (to, own) in [("0.0.0.0", "10.0.0.1"), ("0.0.0.0", "10.1.0.1"), ("0.0.0.0", "127.0.0.9")] {
+        assert!(told(to, own).contains("own address"));
+    }
+    assert!(told("::", "fd00::1").contains("own address") && told("::", "::1").contains("own address"));
+    for (via, what) in [
+        ("10.0.0.255", "is a broadcast address"),
+        ("255.255.255.255", "is a broadcast address"),
+        ("224.0.0.1", "is a multicast address"),
+        ("0.0.0.0", "is no address"),
+    ] {
+        assert!(told("0.0.0.0", via).contains(what), "{via}");
+    }
     assert!(told("0.0.0.0", "fd00::2").contains("another family"));
-    for (to, via) in [("0.0.0.0", "10.0.0.2"), ("::", "fd00::2"), ("::", "fe80::1")] {
+    for (to, via) in [("0.0.0.0", "10.0.0.2"), ("0.0.0.0", "10.0.0.0"), ("::", "fd00::2"), ("::", "fe80::1")]
+    {
         add(&stack(), to, via).unwrap();
+        planned(to, via).unwrap();
     }
     let behind = stack();
     behind.add_route("10.9.9.0".parse().unwrap(), 24, None, 0).unwrap();
@@ -809,7 +843,9 @@ fn a_gateway_that_nobody_would_reach_is_told_while_the_stack_runs() {
     let any = device().any_address().build().unwrap();
     add(&any, "0.0.0.0", "10.9.9.9").unwrap();
     ends.borrow_mut().clear();
+    let gone_by = std::time::Instant::now() + Duration::from_secs(60);
     while any.failure().is_none() {
+        assert!(std::time::Instant::now() < gone_by, "nobody says that the device is gone");
         thread::sleep(Duration::from_millis(1));
     }
     let (kind, why) = add(&any, "0.0.0.0", "10.9.9.9").unwrap_err();

@@ -100,14 +100,26 @@ impl Assoc {
             rwnd: self.rx.window(&self.options),
             unacked: self.tx.out.len(),
             missing: self.rx.map.missing(),
-            unsent_bytes: self.tx.queue.bytes(),
-            streams: (self.tx.streams, self.rx.inbound),
+            unsent_bytes: self.unsent_bytes(),
+            streams: self.streams(),
             fragment_point: self.paths.fragment_point(self.options.maxseg),
             features: self.id.features,
             errors: self.errors,
             wait: self.tx.hold.0,
             paths: self.paths.iter().map(|(id, _)| self.path_info(id)).collect(),
         }
+    }
+
+    /// Streams that we send on and that the peer does, without the rest of [`Assoc::info`]; no memory is asked for.
+    #[must_use]
+    pub const fn streams(&self) -> (u16, u16) {
+        (self.tx.streams, self.rx.inbound)
+    }
+
+    /// Bytes of messages that were not sent yet, likewise.
+    #[must_use]
+    pub const fn unsent_bytes(&self) -> usize {
+        self.tx.queue.bytes()
     }
 
     fn path_info(&self, id: PathId) -> PathInfo {

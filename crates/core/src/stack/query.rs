@@ -115,7 +115,7 @@ impl Stack {
             }
             Socket::Sctp(sctp) => {
                 let (recv, send) = sctp.assoc.queues();
-                Ok(Queues { recv, send, unsent: sctp.assoc.info().unsent_bytes as u64 })
+                Ok(Queues { recv, send, unsent: sctp.assoc.unsent_bytes() as u64 })
             }
             Socket::Listener(_) | Socket::SctpListener(_) => Err(Error::Invalid),
         }

@@ -80,9 +80,11 @@ macro_rules! association_calls {
         ) -> std::io::Result<()> {
             use crate::error::io_error;
             self.call(|core, now, id| {
-                let mut options = core.sctp_options(id).map_err(io_error)?.clone();
+                let was = core.sctp_options(id).map_err(io_error)?;
+                let mut options = was.clone();
                 change(&mut options);
-                core.sctp_set_options(now, id, crate::options::sctp(options)?).map_err(io_error)
+                let options = crate::options::sctp(options, was)?;
+                core.sctp_set_options(now, id, options).map_err(io_error)
             })
         }
 
@@ -98,10 +100,11 @@ macro_rules! association_calls {
         ) -> std::io::Result<()> {
             let peer = peer.to_canonical();
             self.call(|core, now, id| {
-                let options = core.sctp_path_options(id, peer);
-                let mut options = options.map_err(|e| crate::sctp::why::peer(core, id, e, peer))?;
+                let was = core.sctp_path_options(id, peer);
+                let was = was.map_err(|e| crate::sctp::why::peer(core, id, e, peer))?;
+                let mut options = was;
                 change(&mut options);
-                crate::options::path(&options)?;
+                crate::options::path(&options, &was)?;
                 core.sctp_set_path(now, id, peer, options).map_err(crate::error::io_error)
             })
         }

@@ -54,7 +54,7 @@
 //! # Errors
 //! What the peer, the network or the state of a socket brings (a refusal, a reset, no route, an address in use, nothing to read) are std's errors
 //! with the kernel's numbers, as TCP's and UDP's are: [`raw_os_error`](std::io::Error::raw_os_error) has them. What is wrong with the call
-//! itself (EINVAL, EMSGSIZE, and what reconfiguration answers) has the same [`kind`](std::io::Error::kind) and a sentence that says what and
+//! itself (each EINVAL and EMSGSIZE, and what reconfiguration answers while there is an association) has the same [`kind`](std::io::Error::kind) and a sentence that says what and
 //! what to do, [`Explained`]. An `io::Error` has a number or a sentence; std's own sockets have nothing of SCTP that a program could have
 //! been written for, so here the sentence goes first, and [`Explained::errno`] still has the number. TCP and UDP keep their numbers, which programs for
 //! std's sockets look at; only what std refuses itself, before any system call, has a sentence there, too (no address, a timeout of zero), and options out of bounds.

@@ -2,7 +2,7 @@
 use crate::error::io_error;
 use lowwater_core::base::{Error, SocketId};
 use lowwater_core::sctp::handshake::init::Features;
-use lowwater_core::sctp::{AssocInfo, PathState, Reconfigurable, SendInfo};
+use lowwater_core::sctp::{AssocInfo, PathInfo, PathState, Reconfigurable, SendInfo};
 use lowwater_core::stack::Stack as Core;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -41,12 +41,22 @@ impl std::error::Error for Explained {
     }
 }
 
-/// The kind stays; where nothing is known beyond the number, the number does.
+/// The call itself is wrong: neither the peer nor the network nor a full buffer.
+const fn is_mistake(error: Error) -> bool {
+    matches!(error, Error::Invalid | Error::MessageTooLong)
+}
+
+/// The kind stays. Who looks for [`Explained`] finds it behind each such error: where nothing more is known, a general sentence says so.
 fn explained(error: Error, what: Option<String>) -> io::Error {
-    let plain = io_error(error);
-    match what {
-        Some(what) => io::Error::new(plain.kind(), Explained { error, what }),
-        None => plain,
+    let what = what.unwrap_or_else(|| general(error).to_owned());
+    io::Error::new(io_error(error).kind(), Explained { error, what })
+}
+
+const fn general(error: Error) -> &'static str {
+    match error {
+        Error::MessageTooLong => "what the call sends fits no packet",
+        Error::NoSuchOption => "both sides offer and allow what the call asks for, or it cannot be",
+        _ => "something of the call is not valid: its documentation says what is",
     }
 }
 
@@ -64,12 +74,12 @@ fn local(addrs: &[SocketAddr]) -> Option<String> {
 
 /// Why nobody can listen there.
 pub(super) fn listen(error: Error, addrs: &[SocketAddr]) -> io::Error {
-    explained(error, local(addrs).filter(|_| error == Error::Invalid))
+    if is_mistake(error) { explained(error, local(addrs)) } else { io_error(error) }
 }
 
 /// Why no association with this peer can be.
 pub(super) fn connect(error: Error, peer: &[SocketAddr], ours: &[SocketAddr]) -> io::Error {
-    if error != Error::Invalid {
+    if !is_mistake(error) {
         return io_error(error);
     }
     let nobody = peer.iter().map(SocketAddr::ip).find(|ip| ip.is_unspecified() || ip.is_multicast());
@@ -91,8 +101,8 @@ pub(super) fn connect(error: Error, peer: &[SocketAddr], ours: &[SocketAddr]) ->
     explained(error, what)
 }
 
-fn no_stream(info: &AssocInfo, stream: u16) -> Option<String> {
-    let count = info.streams.0;
+fn no_stream(core: &Core, id: SocketId, stream: u16) -> Option<String> {
+    let (count, _) = core.sctp_streams(id).ok()?;
     (stream >= count).then(|| {
         format!(
             "there is no stream {stream}: the association has {count} to send on, counted from 0 (SctpOptions::num_ostreams asks for more, add_streams() adds some)"
@@ -100,50 +110,55 @@ fn no_stream(info: &AssocInfo, stream: u16) -> Option<String> {
     })
 }
 
-fn stranger(info: &AssocInfo, ip: IpAddr) -> Option<String> {
-    (!info.paths.iter().any(|path| path.remote == ip))
+fn stranger(assoc: &AssocInfo, ip: IpAddr) -> Option<String> {
+    (!assoc.paths.iter().any(|path| path.remote == ip))
         .then(|| format!("{ip} is no address of the peer: peer_addrs() has them"))
 }
 
-/// What is wrong with a message of `len` bytes.
+/// What is wrong with a message of `len` bytes. A full buffer is no mistake, and the answer to every second call: it asks nothing of the core.
 pub(super) fn send(core: &Core, id: SocketId, error: Error, (len, info): (usize, SendInfo)) -> io::Error {
-    let Ok(assoc) = core.sctp_info(id) else { return io_error(error) };
+    if !is_mistake(error) {
+        return io_error(error);
+    }
+    let assoc = || core.sctp_info(id).ok();
     let what = match error {
         Error::Invalid if len == 0 => Some("the message is empty: it has one byte at least".to_owned()),
-        Error::Invalid => {
-            no_stream(&assoc, info.stream).or_else(|| info.to.and_then(|ip| stranger(&assoc, ip)))
-        }
-        Error::MessageTooLong => Some(format!(
-            "a message of {len} bytes fits no packet, which has room for {}, and SctpOptions::disable_fragments keeps it from being cut up",
-            assoc.fragment_point
-        )),
-        _ => None,
+        Error::Invalid => no_stream(core, id, info.stream)
+            .or_else(|| info.to.and_then(|ip| assoc().and_then(|assoc| stranger(&assoc, ip)))),
+        _ => assoc().map(|assoc| {
+            format!(
+                "a message of {len} bytes fits no packet, which has room for {}, and SctpOptions::disable_fragments keeps it from being cut up",
+                assoc.fragment_point
+            )
+        }),
     };
     explained(error, what)
 }
 
 /// Nobody can wait for room in a stream that is not there.
 pub(super) fn no_such_stream(core: &Core, id: SocketId, stream: u16) -> Option<io::Error> {
-    let assoc = core.sctp_info(id).ok()?;
-    no_stream(&assoc, stream).map(|what| explained(Error::Invalid, Some(what)))
+    no_stream(core, id, stream).map(|what| explained(Error::Invalid, Some(what)))
 }
 
 /// What is wrong with an address of the peer's.
 pub(crate) fn peer(core: &Core, id: SocketId, error: Error, ip: IpAddr) -> io::Error {
-    let Ok(assoc) = core.sctp_info(id) else { return io_error(error) };
-    let unconfirmed =
-        assoc.paths.iter().any(|path| path.remote == ip && path.state == PathState::Unconfirmed);
-    let what = match error {
-        Error::Invalid if unconfirmed => Some(format!(
-            "the peer has not confirmed that {ip} is its own yet: heartbeat() asks, Notification::Path tells"
-        )),
-        Error::Invalid => stranger(&assoc, ip),
-        _ => None,
-    };
+    if !is_mistake(error) {
+        return io_error(error);
+    }
+    let assoc = core.sctp_info(id).ok();
+    let what = assoc.and_then(|assoc| {
+        let of_it = |path: &PathInfo| path.remote == ip && path.state == PathState::Unconfirmed;
+        let unconfirmed = assoc.paths.iter().any(of_it);
+        if unconfirmed { Some(unconfirmed_address(ip)) } else { stranger(&assoc, ip) }
+    });
     explained(error, what)
 }
 
-/// Why a reconfiguration (RFC 6525) cannot be asked for: which right it takes, by its name, and what `Invalid` means.
+fn unconfirmed_address(ip: IpAddr) -> String {
+    format!("the peer has not confirmed that {ip} is its own yet: heartbeat() asks, Notification::Path tells")
+}
+
+/// Why a reconfiguration (RFC 6525) cannot be asked for, unless the association is over: which right it takes, by its name, and what `Invalid` means.
 pub(crate) fn reconfiguration(
     core: &Core,
     id: SocketId,
@@ -154,6 +169,7 @@ pub(crate) fn reconfiguration(
     let allows = core.sctp_options(id).is_ok_and(|options| options.reconfigurable.has(right));
     let offered = core.sctp_info(id).is_ok_and(|info| info.features.has(Features::RECONF));
     let what = match error {
+        Error::NotConnected | Error::NoSuchSocket | Error::Unsupported => return io_error(error),
         Error::NoSuchOption if !offered => Some(
             "not both sides offer RE-CONFIG: Features::RECONF in the options before the handshake, or the sysctl sctp.reconf_enable, do".to_owned(),
         ),
@@ -162,6 +178,10 @@ pub(crate) fn reconfiguration(
         }
         Error::InProgress => Some(
             "the reconfiguration before this one is not answered yet: its notification comes first".to_owned(),
+        ),
+        Error::WouldBlock => Some(
+            "something that the reconfiguration concerns is unsent or not acknowledged: it can be asked for when that has arrived"
+                .to_owned(),
         ),
         Error::MessageTooLong => {
             Some("a packet cannot name so many streams: name fewer, or none for all".to_owned())
@@ -178,3 +198,29 @@ pub(crate) const STREAMS: (u8, &str) = (Reconfigurable::STREAMS, "STREAMS");
 pub(crate) const ASSOCIATION: (u8, &str) = (Reconfigurable::ASSOCIATION, "ASSOCIATION");
 /// See [`STREAMS`].
 pub(crate) const COUNT: (u8, &str) = (Reconfigurable::COUNT, "COUNT");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One rule for those who look at the number: a mistake of the call's never has it, whatever is known of it, and all else has.
+    #[test]
+    fn each_mistake_has_a_sentence_and_nothing_else_has() {
+        let core = Core::new(lowwater_core::stack::Config::default(), lowwater_core::base::Instant::ZERO);
+        let (id, to) = (SocketId::default(), std::net::Ipv4Addr::LOCALHOST.into());
+        for error in [Error::Invalid, Error::MessageTooLong, Error::WouldBlock, Error::Refused] {
+            let addr = [SocketAddr::new(to, 7)];
+            let all = [
+                listen(error, &addr),
+                connect(error, &addr, &[]),
+                send(&core, id, error, (1, SendInfo::default())),
+                peer(&core, id, error, to),
+            ];
+            for told in all {
+                let known = told.get_ref().and_then(|inner| inner.downcast_ref::<Explained>());
+                assert_eq!(known.map(Explained::error), is_mistake(error).then_some(error), "{told}");
+                assert_eq!(told.raw_os_error().is_some(), !is_mistake(error), "{told}");
+            }
+        }
+    }
+}

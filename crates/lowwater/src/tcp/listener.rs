@@ -2,6 +2,7 @@
 use super::incoming::Incoming;
 use super::stream::TcpStream;
 use crate::error::{invalid, io_error};
+use crate::family::meant;
 use crate::options;
 use crate::sock::Sock;
 use crate::stack::Stack;
@@ -35,9 +36,9 @@ impl Default for ListenOptions {
 }
 
 impl From<SocketAddr> for ListenOptions {
-    /// This address; an unspecified one stands for any of both families.
+    /// This address; an unspecified one, ::ffff:0.0.0.0 among them, stands for any of both families.
     fn from(addr: SocketAddr) -> Self {
-        let ListenAddr { ip, port } = addr.into();
+        let ListenAddr { ip, port } = meant(addr).into();
         Self { ip, port, ..Self::default() }
     }
 }

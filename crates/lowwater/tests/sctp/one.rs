@@ -5,7 +5,7 @@ use lowwater::sctp::{
     AssocChange, ConnectOptions, Features, Notification, Outcome, PathState, Received, Reconfigurable,
     Reliability, ResetWhat, SctpOptions, SendFailed, SendInfo, State, Subscriptions,
 };
-use lowwater::{SctpAssociation, SctpListener, SctpSocket};
+use lowwater::{SctpAssociation, SctpListener, SctpSocket, Stack};
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -329,17 +329,47 @@ async fn what_is_wrong_with_a_call_is_told_in_a_sentence() {
     let astray = SendInfo { to: Some("10.0.9.9".parse().unwrap()), ..on(0) };
     told(here.send(b"x", astray).await, "10.0.9.9 is no address of the peer", EINVAL);
     told(here.send(&[0; 2_000], on(0)).await, "a message of 2000 bytes fits no packet", 90);
-    let (stranger, second) = ("10.0.9.9".parse().unwrap(), "10.0.2.1".parse().unwrap());
+    let stranger = "10.0.9.9".parse().unwrap();
     told(here.set_primary(stranger), "is no address of the peer", EINVAL);
     told(here.set_path(stranger, |_| {}), "is no address of the peer", EINVAL);
     told(here.heartbeat(stranger), "is no address of the peer", EINVAL);
-    if here.info().unwrap().paths.iter().any(|p| p.remote == second && p.state == PathState::Unconfirmed) {
-        told(here.set_primary(second), "has not confirmed that 10.0.2.1 is its own", EINVAL);
-    }
     told(here.reset_streams(&[0], true, false), "Features::RECONF", 92);
     let refused = soon(SctpAssociation::connect(&stacks.1, "10.0.1.1:9")).await.unwrap_err();
     assert_eq!(refused.raw_os_error(), Some(111), "the peer's answer keeps its number");
     drop(there);
+}
+
+/// The packets of the second path are held back, so that its heartbeat is not answered.
+#[tokio::test]
+async fn an_address_that_was_not_confirmed_is_told_from_one_that_is_not_there() {
+    let limit = lowwater::link::QueueLimit::default();
+    let end = |n: u8| {
+        let [(first, one), (second, held)] = [(); 2].map(|()| lowwater::link::owned(1_500, limit));
+        let stack = Stack::builder().device(first).address(&format!("10.0.1.{n}/24"));
+        (stack.device(second).address(&format!("10.0.2.{n}/24")).build().unwrap(), one, held)
+    };
+    let ((server, one, _held), (client, two, _held_too)) = (end(1), end(2));
+    for (from, to) in [(one.clone(), two.clone()), (two, one)] {
+        tokio::spawn(async move {
+            while let Some(packet) = from.recv().await {
+                if to.send(packet.bytes()).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    let listener = SctpListener::bind(&server, &[addr("10.0.1.1:7"), addr("10.0.2.1:7")][..]).await.unwrap();
+    let connecting = SctpAssociation::connect(&client, "10.0.1.1:7");
+    let (there, here) = soon(async { tokio::join!(listener.accept(), connecting) }).await;
+    let (_there, here) = (there.unwrap(), here.unwrap());
+    let second = "10.0.2.1".parse().unwrap();
+    let paths = here.info().unwrap().paths;
+    assert!(paths.iter().any(|p| p.remote == second && p.state == PathState::Unconfirmed), "{paths:?}");
+    let told = here.set_primary(second).unwrap_err();
+    assert!(told.to_string().contains("has not confirmed that 10.0.2.1 is its own"), "{told}");
+    assert_eq!(told.kind(), ErrorKind::InvalidInput);
+    // Only who is to have the data must be known.
+    here.heartbeat(second).unwrap();
 }
 
 #[tokio::test]

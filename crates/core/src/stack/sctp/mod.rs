@@ -454,6 +454,14 @@ impl Stack {
         self.assoc(id).map(Assoc::info)
     }
 
+    /// How many streams we and the peer send on: what is asked for each message, so nothing is collected.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn sctp_streams(&self, id: SocketId) -> Result<(u16, u16), Error> {
+        self.assoc(id).map(Assoc::streams)
+    }
+
     /// What an association has sent and received, where its options ask for counts; the longest timeout is looked for anew from here on.
     ///
     /// # Errors
