@@ -15,11 +15,9 @@ const FUZZ_SECONDS: &str = "60";
 const SCRIPTS_MAX: Duration = Duration::from_secs(10);
 
 /// Test programs that run beside the others, which sleep for a third of their time.
-const BESIDE: [Beside; 2] = [
+const BESIDE: [Beside; 1] = [
     // No neighbour changes what they count: they have what the others leave of the processors.
     Beside { program: "instructions", nice: "19" },
-    // Their guests wait for timers of SCTP in real time.
-    Beside { program: "sctp", nice: "0" },
 ];
 
 /// Test programs of one name.
