@@ -40,14 +40,15 @@ const BACKLOG: u32 = 4_096;
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let root = Root::open(&args.root)
         .map_err(|e| Failure::io(format!("--root {}: opening the directory", args.root.display()), &e))?;
-    let stats = args.stats.as_deref().map(Stats::new);
+    let mut stats = args.stats.as_deref().map(Stats::new);
     let control = args.control.as_deref().map(Control::open).transpose()?;
     allow_open_files();
     let runtime = net::runtime()?;
     let opened = net::open(&args.net, &runtime)?;
-    let served = runtime.block_on(serve(args, &opened, (&Arc::new(root), control), stats.as_ref()));
+    let served = runtime.block_on(serve(args, &opened, (&Arc::new(root), control), stats.as_mut()));
     let drained = runtime.block_on(opened.stack.shutdown(CONNECTIONS_CLOSE));
-    if let Some(stats) = &stats {
+    if let Some(stats) = &mut stats {
+        runtime.block_on(stats.written())?;
         stats.write(&opened.stack)?;
     }
     runtime.shutdown_background();
@@ -72,7 +73,7 @@ async fn serve(
     args: &Serve,
     opened: &Opened,
     (root, control): (&Arc<Root>, Option<Control>),
-    stats: Option<&Stats>,
+    mut stats: Option<&mut Stats>,
 ) -> Result<(), Failure> {
     let signals = |e| Failure::io("waiting for signals", &e);
     let mut interrupt = signal(SignalKind::interrupt()).map_err(signals)?;
@@ -104,7 +105,7 @@ async fn serve(
     if let Some(control) = control {
         tasks.spawn(control.serve(opened.stack.clone(), ended.clone()));
     }
-    if let Some(stats) = stats {
+    if let Some(stats) = &mut stats {
         stats.write(&opened.stack)?;
     }
     announce(args, opened)?;
@@ -128,7 +129,7 @@ async fn serve(
 /// Until a signal comes or the device fails; writes the counters meanwhile.
 async fn watch_over(
     stack: &Stack,
-    stats: Option<&Stats>,
+    mut stats: Option<&mut Stats>,
     interrupt: &mut Signal,
     terminate: &mut Signal,
 ) -> Result<(), Failure> {
@@ -138,8 +139,8 @@ async fn watch_over(
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
             _ = second.tick() => {
-                if let Some(stats) = stats {
-                    stats.write(stack)?;
+                if let Some(stats) = &mut stats {
+                    stats.write_behind(stack).await?;
                 }
                 if let Some(why) = stack.failure() {
                     return Err(Failure::other(format!("the device stopped working ({why}): was it deleted?")));

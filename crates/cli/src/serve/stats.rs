@@ -13,8 +13,10 @@ use serde_json::{Map, Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use tokio::task::JoinHandle;
 
 /// Connections that are listed one by one.
 const CONNECTIONS_MAX: usize = 1_000;
@@ -23,25 +25,54 @@ const CONNECTIONS_MAX: usize = 1_000;
 pub(crate) struct Stats {
     path: PathBuf,
     began: Instant,
+    /// What is being written on a thread of its own: a disk that is slow must not hold up the stack, which is a task of this one.
+    writing: Option<JoinHandle<Result<(), Failure>>>,
 }
 
 impl Stats {
     /// To this file.
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), began: Instant::now() }
+        Self { path: path.to_owned(), began: Instant::now(), writing: None }
     }
 
     /// Writes them; readers see the old file or the new one.
     pub(crate) fn write(&self, stack: &Stack) -> Result<(), Failure> {
-        let mut name = self.path.file_name().unwrap_or_default().to_owned();
-        name.push(".new");
-        let fresh = self.path.with_file_name(name);
-        let text = format!("{:#}\n", snapshot(stack, self.began.elapsed().as_secs_f64()));
-        create(&fresh)
-            .and_then(|mut file| file.write_all(text.as_bytes()))
-            .and_then(|()| fs::rename(&fresh, &self.path))
-            .map_err(|e| Failure::io(format!("writing --stats {}", self.path.display()), &e))
+        replace(&self.path, &self.text(stack))
     }
+
+    /// Begins to write them, unless the disk has not done with those before; what became of those.
+    pub(crate) async fn write_behind(&mut self, stack: &Stack) -> Result<(), Failure> {
+        if self.writing.as_ref().is_some_and(|writing| !writing.is_finished()) {
+            return Ok(());
+        }
+        self.written().await?;
+        let (path, text) = (self.path.clone(), self.text(stack));
+        self.writing = Some(tokio::task::spawn_blocking(move || replace(&path, &text)));
+        Ok(())
+    }
+
+    /// Waits for what is being written; what became of it.
+    pub(crate) async fn written(&mut self) -> Result<(), Failure> {
+        match self.writing.take() {
+            Some(writing) => writing.await.unwrap_or_else(|panic| resume_unwind(panic.into_panic())),
+            None => Ok(()),
+        }
+    }
+
+    fn text(&self, stack: &Stack) -> String {
+        format!("{:#}\n", snapshot(stack, self.began.elapsed().as_secs_f64()))
+    }
+}
+
+/// Puts the text in the place of what is there.
+fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    let fresh = path.with_file_name(name);
+    create(&fresh)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| fs::rename(&fresh, path))
+        .map_err(|e| Failure::io(format!("writing --stats {}", path.display()), &e))
 }
 
 /// A new file there. `serve` may run as root and write where others may, as in /tmp: what stands under its name already is never written to,
@@ -179,6 +210,34 @@ mod tests {
     use lowwater::link;
     use std::os::unix::fs::symlink;
     use std::time::Duration;
+
+    #[test]
+    fn counters_are_written_one_after_the_other_and_a_failure_is_told_by_the_next() {
+        let (a, _b) = link::pair(1_500);
+        let stack = Stack::builder().device(a).address("10.0.0.1/24").build().expect("a stack");
+        let dir = std::env::temp_dir().join(format!("lowwater-behind-{}", std::process::id()));
+        let mut stats = Stats::new(&dir.join("stats"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            assert!(
+                stats.write_behind(&stack).await.is_ok(),
+                "nobody knows yet that there is no such directory"
+            );
+            assert!(stats.written().await.is_err_and(|why| why.to_string().contains("writing --stats")));
+            fs::create_dir_all(&dir).expect("a directory");
+            assert!(stats.write_behind(&stack).await.is_ok() && stats.written().await.is_ok());
+            assert!(dir.join("stats").exists());
+            // A disk that does not come back: the stack goes on, and nothing piles up behind it.
+            let (wake, sleeps) = std::sync::mpsc::channel::<()>();
+            stats.writing =
+                Some(tokio::task::spawn_blocking(move || sleeps.recv().map_err(|_| Failure::other("gone"))));
+            fs::remove_file(dir.join("stats")).expect("it is there");
+            assert!(stats.write_behind(&stack).await.is_ok() && !dir.join("stats").exists());
+            wake.send(()).expect("it sleeps");
+            assert!(stats.written().await.is_ok());
+        });
+        fs::remove_dir_all(&dir).expect("it is there");
+    }
 
     #[test]
     fn counters_replace_what_serve_has_left_and_nothing_else() {
