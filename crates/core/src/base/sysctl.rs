@@ -48,7 +48,14 @@ macro_rules! sysctls {
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
                 match short_name(name) {
                     $($name => match <$ty as Value>::parse(value, Self::range($name)) {
-                        Some(v) => { self.$field = v; Ok(()) }
+                        Some(v) => {
+                            let before = std::mem::replace(&mut self.$field, v);
+                            let told = self.in_order($name);
+                            if told.is_err() {
+                                self.$field = before;
+                            }
+                            told
+                        }
                         None => Err(format!(
                             "sysctl {name}: '{value}' is not allowed; it takes {}",
                             concat!($what $(, " from ", $lo, " to ", $hi)?)
@@ -93,6 +100,21 @@ impl Sysctl {
         let mut all: Vec<_> = Self::NAMES.iter().filter_map(|(known, _)| of(known)).collect();
         all.sort_unstable();
         all.into_iter().take(NEAR_MAX).map(|(_, known)| known).collect()
+    }
+
+    /// SCTP's least timeout is not above its largest. Each is refused where it passes the other, which `name` has just done or not
+    /// (`proc_sctp_do_rto_min`, `proc_sctp_do_rto_max`).
+    fn in_order(&self, name: &str) -> Result<(), String> {
+        let (min, max) = (self.sctp_rto_min, self.sctp_rto_max);
+        match name {
+            "sctp.rto_min" if min > max => {
+                Err(format!("sysctl {name}: '{min}' is not allowed above sctp.rto_max, which is {max}"))
+            }
+            "sctp.rto_max" if max < min => {
+                Err(format!("sysctl {name}: '{max}' is not allowed below sctp.rto_min, which is {min}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// One sentence about a name that is none.
@@ -439,7 +461,7 @@ mod tests {
             }
             let (lo, hi) = Sysctl::range(name).unwrap_or_else(|| panic!("{name} has no range"));
             assert!(text.ends_with(&format!(" from {lo} to {hi}")), "{name}: {text}");
-            let mut s = Sysctl::default();
+            let mut s = Sysctl { sctp_rto_min: 1, sctp_rto_max: 86_400_000, ..Sysctl::default() };
             for n in [lo, hi] {
                 s.set(name, &value(name, n)).expect("an end of the range");
                 assert!(s.get(name) == Some(value(name, n)) || s.get(name).as_deref() == Some("1"));
@@ -489,6 +511,21 @@ mod tests {
             assert!(s.set("ip_local_port_range", bad).is_err(), "{bad}");
         }
         assert_eq!(s, Sysctl::default(), "what is refused changes nothing");
+    }
+
+    #[test]
+    fn timeouts_of_sctp_do_not_pass_each_other() {
+        let mut s = Sysctl::default();
+        let told = s.set("net.sctp.rto_max", "999").expect_err("below the least");
+        assert_eq!(told, "sysctl sctp.rto_max: '999' is not allowed below sctp.rto_min, which is 1000");
+        let told = s.set("sctp.rto_min", "60001").expect_err("above the largest");
+        assert_eq!(told, "sysctl sctp.rto_min: '60001' is not allowed above sctp.rto_max, which is 60000");
+        assert_eq!(s, Sysctl::default(), "what is refused changes nothing");
+        for (name, value) in [("sctp.rto_min", "200"), ("sctp.rto_max", "200"), ("sctp.rto_max", "500")] {
+            s.set(name, value).expect("in order");
+        }
+        let mut crossed = Sysctl { sctp_rto_min: 9, sctp_rto_max: 1, ..s };
+        crossed.set("tcp_sack", "0").expect("another setting is none of their business");
     }
 
     #[test]
