@@ -92,10 +92,11 @@ impl Proc {
                 break status;
             }
             if Instant::now() >= deadline {
+                let threads = threads(self.child.id());
                 let _ = self.child.kill();
                 let _ = self.child.wait();
                 let (stdout, stderr) = self.said();
-                panic!("a process did not end within {limit:?}; it said {stdout:?} {stderr:?}");
+                panic!("a process did not end within {limit:?}; it said {stdout:?} {stderr:?}; {threads}");
             }
             std::thread::sleep(Duration::from_millis(2));
         };
@@ -112,8 +113,24 @@ impl Proc {
     }
 }
 
+/// What the threads of a process do: name, state, and where in the kernel they are (that for root alone). For whoever asks why it hangs.
+fn threads(pid: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let told = tasks.map(|task| {
+        let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let state = read("stat").rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        let stack: Vec<_> =
+            read("stack").lines().map(|line| line.trim_start_matches("[<0>] ").to_owned()).collect();
+        format!("{} ({}): {}", read("comm").trim_end(), state.unwrap_or('?'), stack.join(" < "))
+    });
+    told.collect::<Vec<_>>().join("; ")
+}
+
 impl Drop for Proc {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("process {}: {}", self.child.id(), threads(self.child.id()));
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
