@@ -434,7 +434,7 @@ const _: () = assert!(size_of::<Request>() <= 384);
 mod tests {
     use super::*;
     use crate::base::testing::World;
-    use crate::tcp::{Chunks, SocketOptions};
+    use crate::tcp::{Chunks, Layout, SocketOptions};
     use core::net::SocketAddr;
 
     #[test]
@@ -453,8 +453,7 @@ mod tests {
             options: TcpOptions::EMPTY,
             tos: 0,
             ttl: 64,
-            gso_size: 0,
-            pinned_bytes: 0,
+            layout: Layout::default(),
             payload: Chunks::new(),
         };
         let cx = &mut w.cx(Instant::ZERO);

@@ -159,7 +159,7 @@ fn decode(peer: &mut Negotiated, seg: &Segment) -> Option<()> {
 mod tests {
     use super::*;
     use crate::base::Rng;
-    use crate::tcp::Chunks;
+    use crate::tcp::{Chunks, Layout};
     use core::net::SocketAddr;
     use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
 
@@ -178,8 +178,7 @@ mod tests {
             options: TcpOptions::EMPTY,
             tos: 0,
             ttl: 64,
-            gso_size: 0,
-            pinned_bytes: 0,
+            layout: Layout::default(),
             payload: Chunks::new(),
         }
     }

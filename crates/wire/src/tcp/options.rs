@@ -80,6 +80,12 @@ impl TcpOptions {
         Self::parse_any(bytes)
     }
 
+    /// See [`TcpView::has_usual_options`](super::TcpView::has_usual_options).
+    #[inline]
+    pub(super) const fn are_usual(bytes: &[u8]) -> bool {
+        matches!(bytes, [] | [NOP, NOP, TIMESTAMPS, 10, _, _, _, _, _, _, _, _])
+    }
+
     fn parse_any(mut bytes: &[u8]) -> Self {
         let mut options = Self::EMPTY;
         loop {
