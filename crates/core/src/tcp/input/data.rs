@@ -40,7 +40,9 @@ impl Conn {
             self.finish(cx, (!self.app.orphan).then_some(error));
             return Some(answer.map_or(Disposition::Done, Disposition::Reset));
         }
+        let (ece, ecn) = (self.out.ece, self.path.ecn);
         let marked = self.input_ecn_mark(&seg);
+        let in_order = !seg.seq.after(self.rx.nxt());
         let segs = seg.segs();
         let rtt = self.path_facts(cx);
         let received = self.rx.on_data(
@@ -61,6 +63,10 @@ impl Conn {
             },
             rtt,
         );
+        if received.dropped && in_order {
+            // What finds no room in order was dropped before Linux looks at its mark (`tcp_event_data_recv`).
+            (self.out.ece, self.path.ecn) = (ece, ecn);
+        }
         if received.out_of_order {
             self.rest.stats.rcv_ooopack = self.rest.stats.rcv_ooopack.wrapping_add(segs);
         }
