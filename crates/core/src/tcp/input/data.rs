@@ -104,7 +104,10 @@ impl Conn {
                 self.enter_time_wait(cx);
                 Some(Disposition::Done)
             }
-            _ => None,
+            _ => {
+                self.rx.forget_duplicate();
+                None
+            }
         }
     }
 }
