@@ -144,7 +144,7 @@ impl Stack {
         }
     }
 
-    /// A signed segment is dropped without a word, and before anything but its way is looked at: there are no keys (`tcp_inbound_hash`).
+    /// A signed segment, or one whose options may hide a signature, is dropped without a word, and before anything but its way is looked at: there are no keys (`tcp_inbound_hash`).
     pub(super) fn signed(&mut self) {
         self.env.count.tcp_ext.tcp_md5_unexpected += 1;
         self.env.count.dropped(DropWhy::TcpSigned);
