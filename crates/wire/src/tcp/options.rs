@@ -133,6 +133,13 @@ impl TcpOptions {
         }
     }
 
+    /// An odd length says nothing; any other that no cookie has takes back what was said before (`tcp_parse_fastopen_option`).
+    fn take_cookie(&mut self, data: &[u8], experimental: bool) {
+        if data.len().is_multiple_of(2) {
+            self.fastopen = FastOpenCookie::new(data).map(|cookie| cookie.with_experimental(experimental));
+        }
+    }
+
     /// Bytes that [`Self::emit`] writes, a multiple of 4 and at most 40.
     #[must_use]
     pub fn buffer_len(&self) -> usize {

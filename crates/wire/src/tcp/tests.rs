@@ -107,6 +107,14 @@ fn a_signature_is_seen_and_not_sent() {
     }
 }
 
+#[test]
+fn a_cookie_of_no_legal_length_takes_back_an_earlier_one_unless_it_is_odd() {
+    let request = Some(FastOpenCookie::REQUEST);
+    assert_eq!(TcpOptions::parse(&[34, 2, 34, 4, 1, 2]).fastopen, None);
+    assert_eq!(TcpOptions::parse(&[34, 2, 34, 5, 1, 2, 3]).fastopen, request);
+    assert_eq!(TcpOptions::parse(&[34, 4, 1, 2, 34, 2]).fastopen, request);
+}
+
 const TS: Option<Timestamps> = Some(Timestamps { value: 0x0102_0304, echo: 0x0506_0708 });
 
 #[test]
