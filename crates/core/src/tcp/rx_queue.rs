@@ -177,6 +177,12 @@ impl RxQueue {
         self.fin_reached() && self.ready_bytes == 0
     }
 
+    /// The application has met the FIN, too: its buffer is gone.
+    #[must_use]
+    pub const fn fin_read(&self) -> bool {
+        self.at_eof() && self.truesize == 0
+    }
+
     /// The ranges held out of order, lowest first.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.held.iter().flat_map(|held| &held.runs).map(|(&start, &end)| start..end)
