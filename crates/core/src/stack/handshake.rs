@@ -354,7 +354,8 @@ impl Stack {
         if conn.drops_from_afar(tuple.is_v6(), seg.ttl) {
             return self.come_too_far();
         }
-        if seg.options.signed {
+        // In TIME-WAIT nobody looks for a signature, as with the small object (`tcp_v4_rcv`).
+        if seg.options.signed && conn.state() != State::TimeWait {
             return self.signed();
         }
         let syn = (conn.state() == State::TimeWait && seg.has(TcpFlags::SYN)).then(|| seg.clone());

@@ -15,7 +15,7 @@ use crate::ip::{FrameInput, Ingress, Input, Unreachable};
 use crate::offload::Coalesced;
 use crate::packet::{Csum, Packet};
 use crate::socket::{Holder, Socket};
-use crate::tcp::{Chunks, Notice, Segment, Seq};
+use crate::tcp::{Chunks, Layout, Notice, Segment, Seq};
 use crate::udp::Datagram;
 use core::net::SocketAddr;
 use lowwater_wire::protocol;
@@ -118,8 +118,12 @@ impl Stack {
             options: view.options(),
             tos: ingress.tos,
             ttl: ingress.ttl,
-            gso_size: segment_size(ingress, &payload),
-            pinned_bytes: ingress.packet.payload.len() as u32,
+            layout: Layout {
+                header_bytes: view.header_len() as u8,
+                usual: view.has_usual_options(),
+                gso_size: segment_size(ingress, &payload),
+                pinned_bytes: ingress.packet.payload.len() as u32,
+            },
             payload,
         };
         if flags.contains(TcpFlags::SYN) && !flags.contains(TcpFlags::ACK) {
@@ -140,7 +144,7 @@ impl Stack {
         }
     }
 
-    /// A signed segment is dropped without a word, and before anything but its way is looked at: there are no keys (`tcp_inbound_hash`).
+    /// A signed segment, or one whose options may hide a signature, is dropped without a word, and before anything but its way is looked at: there are no keys (`tcp_inbound_hash`).
     pub(super) fn signed(&mut self) {
         self.env.count.tcp_ext.tcp_md5_unexpected += 1;
         self.env.count.dropped(DropWhy::TcpSigned);

@@ -50,7 +50,7 @@ pub use ready::{Fate, How, Notice, Ready, SendFlags};
 pub use receiver::{Arrival, Received, Receiver};
 pub use request::{Crowd, Request, RequestTimeout, RequestVerdict};
 pub use reset::reset_for;
-pub use segment::{Chunks, Ecn, Handed, Outgoing, Segment};
+pub use segment::{Chunks, Ecn, Handed, Layout, Outgoing, Segment};
 pub use sender::Attempt;
 pub use seq::Seq;
 pub use state::State;

@@ -239,7 +239,9 @@ impl Request {
     }
 
     fn look(&mut self, cx: &mut Cx<'_>, seg: &Segment, child: Option<Seq>) -> RequestVerdict {
-        let paws = self.peer.ts && self.peer.stamps.reject(seg);
+        // Whoever has switched timestamps off meanwhile reads none here; connections go on with them (`tcp_check_req`).
+        let stamped = self.peer.ts && cx.sysctl.tcp_timestamps != 0;
+        let paws = stamped && self.peer.stamps.reject(seg);
         let pure_syn = seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK) && !seg.has(TcpFlags::RST);
         if pure_syn && seg.seq == self.irs && !paws {
             return self.answer(cx, seg, None);
@@ -252,7 +254,7 @@ impl Request {
         {
             return RequestVerdict::Reset(out);
         }
-        let foreign = child.is_none() && self.echoes_none_of_ours(seg);
+        let foreign = child.is_none() && stamped && self.echoes_none_of_ours(seg);
         if paws || foreign || !self.in_window(seg) {
             cx.count.tcp_ext.paws_estab += u64::from(paws);
             cx.count.tcp_ext.tsecr_rejected += u64::from(foreign && !paws);
@@ -291,7 +293,7 @@ impl Request {
 
     /// The echoed timestamp is none that a SYN-ACK carried.
     fn echoes_none_of_ours(&self, seg: &Segment) -> bool {
-        let echo = seg.options.timestamps.filter(|ts| self.peer.ts && ts.echo != 0).map(|ts| ts.echo);
+        let echo = seg.options.timestamps.filter(|ts| ts.echo != 0).map(|ts| ts.echo);
         let (first, last) = (self.peer.stamps.now(self.sent.first), self.peer.stamps.now(self.sent.last));
         echo.is_some_and(|echo| echo.wrapping_sub(first) > last.wrapping_sub(first))
     }
@@ -434,7 +436,7 @@ const _: () = assert!(size_of::<Request>() <= 384);
 mod tests {
     use super::*;
     use crate::base::testing::World;
-    use crate::tcp::{Chunks, SocketOptions};
+    use crate::tcp::{Chunks, Layout, SocketOptions};
     use core::net::SocketAddr;
 
     #[test]
@@ -453,8 +455,7 @@ mod tests {
             options: TcpOptions::EMPTY,
             tos: 0,
             ttl: 64,
-            gso_size: 0,
-            pinned_bytes: 0,
+            layout: Layout::default(),
             payload: Chunks::new(),
         };
         let cx = &mut w.cx(Instant::ZERO);

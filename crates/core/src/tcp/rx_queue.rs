@@ -177,6 +177,12 @@ impl RxQueue {
         self.fin_reached() && self.ready_bytes == 0
     }
 
+    /// The application has met the FIN, too: its buffer is gone.
+    #[must_use]
+    pub const fn fin_read(&self) -> bool {
+        self.at_eof() && self.truesize == 0
+    }
+
     /// The ranges held out of order, lowest first.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.held.iter().flat_map(|held| &held.runs).map(|(&start, &end)| start..end)
@@ -367,20 +373,28 @@ impl RxQueue {
         self.sink_floor();
     }
 
-    /// Drops the furthest data out of order until `goal` bytes of Linux's charge are freed, but nothing before the offset `keep`. Returns
-    /// the offset from which nothing is held; `None` when nothing was dropped.
+    /// Drops the furthest buffers out of order until `goal` bytes of Linux's charge are freed, but none that begins before the offset `keep`.
+    /// Returns the offset from which nothing is held; `None` when nothing was dropped.
     pub fn prune_held(&mut self, goal: u32, keep: u64) -> Option<u64> {
         let mut freed = 0;
         let mut cut = None;
         let held = self.held.as_mut()?;
+        if held.fin > 0 {
+            // A FIN by itself has the last buffer.
+            cut = Some(self.fin_at).filter(|fin_at| *fin_at >= keep);
+            cut?;
+            freed = core::mem::take(&mut held.fin);
+        }
         while freed < goal.max(1) {
-            let Some(last) = held.chunks.last_entry().filter(|last| *last.key() >= keep) else { break };
-            let (at, chunk) = last.remove_entry();
-            freed += chunk.truesize();
-            self.charge -= chunk.charge();
-            held.bytes -= chunk.len() as u32;
+            let Some(start) = held.last_buffer().filter(|start| *start >= keep) else { break };
+            while let Some(last) = held.chunks.last_entry().filter(|last| *last.key() >= start) {
+                let chunk = last.remove();
+                freed += chunk.truesize();
+                self.charge -= chunk.charge();
+                held.bytes -= chunk.len() as u32;
+            }
             let before = held.chunks.last_key_value().map_or(0, |(start, piece)| start + piece.len() as u64);
-            cut = Some(at.max(before));
+            cut = Some(start.max(before));
         }
         let cut = cut?;
         while let Some(mut run) = held.runs.last_entry() {
@@ -394,7 +408,6 @@ impl RxQueue {
         }
         if self.fin_at >= cut {
             self.fin_at = NO_FIN;
-            freed += core::mem::take(&mut held.fin);
         }
         if held.runs.is_empty() {
             self.held = None;
@@ -564,6 +577,19 @@ impl Held {
     fn shared_end(&self, at: u64) -> u64 {
         let before = self.chunks.range(..at).next_back().filter(|(_, piece)| piece.truesize() == 0);
         before.map_or(0, |(&start, _)| self.buffer_end(start))
+    }
+
+    /// Where the last buffer begins.
+    fn last_buffer(&self) -> Option<u64> {
+        let mut pieces = self.chunks.iter().rev();
+        let mut start = *pieces.next()?.0;
+        while let Some((&at, piece)) = pieces.next()
+            && piece.truesize() == 0
+            && at + piece.len() as u64 == start
+        {
+            start = at;
+        }
+        Some(start)
     }
 
     /// Where the last buffer ends that begins at the offset or before it.

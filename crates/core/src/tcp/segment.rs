@@ -40,6 +40,21 @@ impl Ecn {
     }
 }
 
+/// How a segment lay in its packet, or the first of those that were coalesced.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layout {
+    /// Length of the TCP header with its options, those that nobody here knows and their padding included.
+    pub header_bytes: u8,
+    /// The options are laid out as header prediction expects ([`TcpView::has_usual_options`]).
+    ///
+    /// [`TcpView::has_usual_options`]: lowwater_wire::tcp::TcpView::has_usual_options
+    pub usual: bool,
+    /// Payload bytes per segment where packets were coalesced; 0 for a single segment.
+    pub gso_size: u16,
+    /// Bytes that each piece of the payload pins where it is a slice of something larger; 0 for its own length.
+    pub pinned_bytes: u32,
+}
+
 /// A segment as it came in: validated by checksum, not yet by sequence number.
 #[derive(Clone, Debug)]
 pub struct Segment {
@@ -61,10 +76,8 @@ pub struct Segment {
     pub tos: u8,
     /// TTL or hop limit of the packet.
     pub ttl: u8,
-    /// Payload bytes per segment where packets were coalesced; 0 for a single segment.
-    pub gso_size: u16,
-    /// Bytes that each piece of the payload pins where it is a slice of something larger; 0 for its own length.
-    pub pinned_bytes: u32,
+    /// How it lay in its packet.
+    pub layout: Layout,
     /// Payload.
     pub payload: Chunks,
 }
@@ -85,13 +98,14 @@ impl Segment {
     /// Segments as the peer sent them: several in a coalesced packet, at least one.
     #[must_use]
     pub fn segs(&self) -> u32 {
-        if self.gso_size == 0 { 1 } else { self.payload_len().div_ceil(u32::from(self.gso_size)).max(1) }
+        let size = u32::from(self.layout.gso_size);
+        if size == 0 { 1 } else { self.payload_len().div_ceil(size).max(1) }
     }
 
-    /// Length of the TCP header with its options.
+    /// Length of the TCP header with its options, as it came.
     #[must_use]
-    pub fn header_bytes(&self) -> u32 {
-        20 + self.options.buffer_len() as u32
+    pub const fn header_bytes(&self) -> u32 {
+        self.layout.header_bytes as u32
     }
 
     /// Sequence space that the segment occupies (SEG.LEN of RFC 9293).

@@ -139,14 +139,16 @@ fn encode(clock: u32, peer: &Negotiated) -> u32 {
 
 /// Takes the options out of the echoed timestamp; `peer` is what we would offer (`cookie_timestamp_decode`).
 fn decode(peer: &mut Negotiated, seg: &Segment) -> Option<()> {
-    let Some(ts) = seg.options.timestamps else {
+    // Whoever has switched them off meanwhile sees none.
+    let Some(ts) = seg.options.timestamps.filter(|_| peer.ts) else {
         (peer.ts, peer.sack, peer.wscale) = (false, false, false);
         return Some(());
     };
-    let bits = ts.echo.wrapping_sub(peer.stamps.offset);
+    // An echo of nothing is taken as it is (`cookie_tcp_check`): no SACK, no ECN, windows as they are.
+    let bits = if ts.echo == 0 { 0 } else { ts.echo.wrapping_sub(peer.stamps.offset) };
     let (sack, scale) = (bits & TS_SACK != 0, bits & TS_WSCALE);
     let wscale = scale != TS_WSCALE;
-    if !peer.ts || (sack && !peer.sack) || (wscale && !peer.wscale) {
+    if (sack && !peer.sack) || (wscale && !peer.wscale) {
         return None;
     }
     (peer.sack, peer.wscale, peer.ecn) = (sack, wscale, bits & TS_ECN != 0);
@@ -159,7 +161,7 @@ fn decode(peer: &mut Negotiated, seg: &Segment) -> Option<()> {
 mod tests {
     use super::*;
     use crate::base::Rng;
-    use crate::tcp::Chunks;
+    use crate::tcp::{Chunks, Layout};
     use core::net::SocketAddr;
     use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
 
@@ -178,8 +180,7 @@ mod tests {
             options: TcpOptions::EMPTY,
             tos: 0,
             ttl: 64,
-            gso_size: 0,
-            pinned_bytes: 0,
+            layout: Layout::default(),
             payload: Chunks::new(),
         }
     }

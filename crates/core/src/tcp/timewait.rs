@@ -141,7 +141,7 @@ impl TimeWait {
 
     /// Answers a segment (`tcp_timewait_state_process`).
     pub fn input(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> TimeWaitVerdict {
-        let paws = self.peer.ts && self.peer.stamps.reject(seg);
+        let paws = self.reads_timestamps(cx) && self.peer.stamps.reject(seg);
         if self.fin_wait2 { self.input_fin_wait2(cx, seg, paws) } else { self.input_time_wait(cx, seg, paws) }
     }
 
@@ -166,7 +166,7 @@ impl TimeWait {
         self.fin_wait2 = false;
         self.entered = cx.now;
         self.rcv_nxt = end;
-        if self.peer.ts {
+        if self.reads_timestamps(cx) {
             self.peer.stamps.store(seg);
         }
         self.deadline = cx.now + TIME_WAIT;
@@ -183,13 +183,13 @@ impl TimeWait {
             } else {
                 self.deadline = cx.now + TIME_WAIT;
             }
-            if self.peer.ts {
+            if self.reads_timestamps(cx) {
                 self.peer.stamps.store(seg);
             }
             return TimeWaitVerdict::Drop(DropWhy::TcpClosed);
         }
         let new_syn = seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::RST) && !seg.has(TcpFlags::ACK);
-        if new_syn && !paws && (seg.seq.after(self.rcv_nxt) || self.timestamp_is_newer(seg)) {
+        if new_syn && !paws && (seg.seq.after(self.rcv_nxt) || self.timestamp_is_newer(cx, seg)) {
             return TimeWaitVerdict::Reopen { isn: self.snd_nxt + ISN_STEP };
         }
         if paws {
@@ -205,8 +205,13 @@ impl TimeWait {
         self.ack_limited(cx, seg, DropWhy::TcpOutOfWindow)
     }
 
-    fn timestamp_is_newer(&self, seg: &Segment) -> bool {
-        let ts = if self.peer.ts { seg.options.timestamps } else { None };
+    /// Whoever has switched timestamps off meanwhile reads none here; connections go on with them (`tcp_timewait_state_process`).
+    const fn reads_timestamps(&self, cx: &Cx<'_>) -> bool {
+        self.peer.ts && cx.sysctl.tcp_timestamps != 0
+    }
+
+    fn timestamp_is_newer(&self, cx: &Cx<'_>, seg: &Segment) -> bool {
+        let ts = if self.reads_timestamps(cx) { seg.options.timestamps } else { None };
         ts.is_some_and(|ts| (self.peer.stamps.recent.wrapping_sub(ts.value) as i32) < 0)
     }
 

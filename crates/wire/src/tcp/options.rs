@@ -12,6 +12,7 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const MD5: u8 = 19;
+const MD5_LEN: usize = 18;
 const AUTHENTICATION: u8 = 29;
 const FAST_OPEN: u8 = 34;
 const EXPERIMENT: u8 = 254;
@@ -50,7 +51,9 @@ pub struct TcpOptions {
     pub sack: SackBlocks,
     /// Fast Open cookie or cookie request.
     pub fastopen: Option<FastOpenCookie>,
-    /// A signature by MD5 (RFC 2385) or of TCP-AO (RFC 5925) is there. It is neither checked nor written.
+    /// A signature by MD5 (RFC 2385) or of TCP-AO (RFC 5925) is there, or something so malformed that there might be one: an option of such a kind
+    /// but of another length, or one that is cut short. It is neither checked nor written. Like Linux, nobody looks for one in the last 17
+    /// bytes (`tcp_do_parse_auth_options`).
     pub signed: bool,
 }
 
@@ -80,6 +83,12 @@ impl TcpOptions {
         Self::parse_any(bytes)
     }
 
+    /// See [`TcpView::has_usual_options`](super::TcpView::has_usual_options).
+    #[inline]
+    pub(super) const fn are_usual(bytes: &[u8]) -> bool {
+        matches!(bytes, [] | [NOP, NOP, TIMESTAMPS, 10, _, _, _, _, _, _, _, _])
+    }
+
     fn parse_any(mut bytes: &[u8]) -> Self {
         let mut options = Self::EMPTY;
         loop {
@@ -88,10 +97,14 @@ impl TcpOptions {
                 [NOP, ref rest @ ..] => bytes = rest,
                 [kind, len, ..] if len >= 2 && usize::from(len) <= bytes.len() => {
                     let (option, rest) = bytes.split_at(usize::from(len));
+                    options.signed |= matches!(kind, MD5 | AUTHENTICATION) && bytes.len() >= MD5_LEN;
                     options.take(kind, &option[2..]);
                     bytes = rest;
                 }
-                _ => return options,
+                _ => {
+                    options.signed |= bytes.len() >= MD5_LEN;
+                    return options;
+                }
             }
         }
     }
@@ -114,14 +127,16 @@ impl TcpOptions {
                     self.timestamps = Some(Timestamps { value, echo });
                 }
             }
-            (MD5, data) => self.signed |= data.len() == 16,
-            (AUTHENTICATION, data) => self.signed |= data.len() >= 2,
-            (FAST_OPEN, data) => self.fastopen = FastOpenCookie::new(data).or(self.fastopen),
-            (EXPERIMENT, &[a, b, ref data @ ..]) if [a, b] == FAST_OPEN_MAGIC => {
-                let cookie = FastOpenCookie::new(data).map(|cookie| cookie.with_experimental(true));
-                self.fastopen = cookie.or(self.fastopen);
-            }
+            (FAST_OPEN, data) => self.take_cookie(data, false),
+            (EXPERIMENT, &[a, b, ref data @ ..]) if [a, b] == FAST_OPEN_MAGIC => self.take_cookie(data, true),
             _ => {}
+        }
+    }
+
+    /// An odd length says nothing; any other that no cookie has takes back what was said before (`tcp_parse_fastopen_option`).
+    fn take_cookie(&mut self, data: &[u8], experimental: bool) {
+        if data.len().is_multiple_of(2) {
+            self.fastopen = FastOpenCookie::new(data).map(|cookie| cookie.with_experimental(experimental));
         }
     }
 

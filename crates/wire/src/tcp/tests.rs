@@ -98,12 +98,21 @@ proptest! {
 /// RFC 2385 and RFC 5925 are not spoken: what carries one of them is told apart, and is laid out without it.
 #[test]
 fn a_signature_is_seen_and_not_sent() {
-    let mut md5 = [0; 18];
-    md5[..2].copy_from_slice(&[19, 18]);
-    for bytes in [&md5[..], &[29, 4, 0, 0]] {
-        let parsed = TcpOptions::parse(bytes);
-        assert!(parsed.signed && layout(parsed).is_empty());
+    for front in [[19, 18], [29, 16], [29, 4], [19, 10], [19, 1], [253, 30]] {
+        let mut bytes = [0; 18];
+        bytes[..2].copy_from_slice(&front);
+        let parsed = TcpOptions::parse(&bytes);
+        assert!(parsed.signed && layout(parsed).is_empty(), "{front:?}");
+        assert!(!TcpOptions::parse(&bytes[..17]).signed, "{front:?} without room for a signature");
     }
+}
+
+#[test]
+fn a_cookie_of_no_legal_length_takes_back_an_earlier_one_unless_it_is_odd() {
+    let request = Some(FastOpenCookie::REQUEST);
+    assert_eq!(TcpOptions::parse(&[34, 2, 34, 4, 1, 2]).fastopen, None);
+    assert_eq!(TcpOptions::parse(&[34, 2, 34, 5, 1, 2, 3]).fastopen, request);
+    assert_eq!(TcpOptions::parse(&[34, 4, 1, 2, 34, 2]).fastopen, request);
 }
 
 const TS: Option<Timestamps> = Some(Timestamps { value: 0x0102_0304, echo: 0x0506_0708 });

@@ -96,6 +96,14 @@ impl<'a> TcpView<'a> {
         TcpOptions::parse(self.option_bytes())
     }
 
+    /// No options, or timestamps alone behind two NOPs: how nearly all segments of a connection are laid out
+    /// (RFC 7323 appendix A).
+    #[must_use]
+    #[inline]
+    pub fn has_usual_options(&self) -> bool {
+        TcpOptions::are_usual(self.option_bytes())
+    }
+
     /// The payload.
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {

@@ -62,7 +62,7 @@ impl Conn {
         let chunks: Pieces = seg
             .payload
             .iter()
-            .map(|bytes| Chunk::admit(bytes.clone(), seg.pinned_bytes as usize, headers, copied))
+            .map(|bytes| Chunk::admit(bytes.clone(), seg.layout.pinned_bytes as usize, headers, copied))
             .collect();
         let fin = self.rx.take_syn_data(chunks, seg.has(TcpFlags::FIN));
         self.rest.stats.fast.facts |= fact::DATA_ACKED;

@@ -40,7 +40,9 @@ impl Conn {
             self.finish(cx, (!self.app.orphan).then_some(error));
             return Some(answer.map_or(Disposition::Done, Disposition::Reset));
         }
+        let (ece, ecn) = (self.out.ece, self.path.ecn);
         let marked = self.input_ecn_mark(&seg);
+        let in_order = !seg.seq.after(self.rx.nxt());
         let segs = seg.segs();
         let rtt = self.path_facts(cx);
         let received = self.rx.on_data(
@@ -50,17 +52,21 @@ impl Conn {
                 fin,
                 remnant: seg.flags.intersects(REMNANT),
                 push: seg.has(TcpFlags::PSH),
-                gso_size: u32::from(seg.gso_size),
+                gso_size: u32::from(seg.layout.gso_size),
                 header_bytes: seg.header_bytes(),
                 ip_header_bytes: self.ip_header_bytes(),
                 predicted,
                 sending: self.tx.flight().wmem_queued() as u32,
                 marked,
-                pinned_bytes: seg.pinned_bytes as usize,
+                pinned_bytes: seg.layout.pinned_bytes as usize,
                 chunks: seg.payload,
             },
             rtt,
         );
+        if received.dropped && in_order {
+            // What finds no room in order was dropped before Linux looks at its mark (`tcp_event_data_recv`).
+            (self.out.ece, self.path.ecn) = (ece, ecn);
+        }
         if received.out_of_order {
             self.rest.stats.rcv_ooopack = self.rest.stats.rcv_ooopack.wrapping_add(segs);
         }
@@ -98,7 +104,10 @@ impl Conn {
                 self.enter_time_wait(cx);
                 Some(Disposition::Done)
             }
-            _ => None,
+            _ => {
+                self.rx.forget_duplicate();
+                None
+            }
         }
     }
 }

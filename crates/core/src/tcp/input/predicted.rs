@@ -8,7 +8,7 @@ use crate::tcp::conn::Conn;
 use crate::tcp::segment::Segment;
 use crate::tcp::seq::Seq;
 use crate::tcp::state::State;
-use lowwater_wire::tcp::{TcpFlags, TcpOptions};
+use lowwater_wire::tcp::TcpFlags;
 
 /// What was known before a segment was processed.
 pub(super) struct Prediction {
@@ -27,17 +27,12 @@ impl Conn {
     }
 
     fn is_expected(&self, seg: &Segment) -> bool {
-        let plain = |o: &TcpOptions| {
-            o.timestamps.is_some() == self.peer.ts
-                && o.sack.is_empty()
-                && o.mss.is_none()
-                && o.window_scale.is_none()
-        };
         seg.flags - TcpFlags::PSH == TcpFlags::ACK
             && seg.seq == self.rx.nxt()
             && !seg.ack.after(self.tx.snd_nxt())
             && u32::from(seg.window) == self.snd.wnd >> self.peer.snd_wscale
-            && plain(&seg.options)
+            && seg.layout.usual
+            && seg.options.timestamps.is_some() == self.peer.ts
             && self.rx.is_foreseen()
             && !self.rx.has_hole()
             && !self.rx.has_mark()

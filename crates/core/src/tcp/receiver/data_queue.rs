@@ -125,7 +125,9 @@ impl Receiver {
             self.set_dsack(cx, seq, end);
             return self.refuse();
         }
-        if self.intake.queue.fin_reached() {
+        // The same data with a FIN one byte further on is a second end of the stream (`tcp_fin`).
+        let moved_fin = taken.fin && end == self.intake.nxt() + 1;
+        if self.intake.queue.fin_reached() && !moved_fin {
             return Received { dropped: true, ..Received::default() };
         }
         let open = self.intake.open_window();

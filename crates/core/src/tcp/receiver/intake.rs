@@ -211,9 +211,9 @@ impl Intake {
         let mut last = None;
         while !(self.ingests() && self.granted(cx, held)) {
             let Some(cut) = self.queue.prune_held(self.window.buf().bytes / 8, at) else { break };
-            cx.count.tcp_ext.ofo_pruned += 1;
             last = Some(self.seq(cut));
         }
+        cx.count.tcp_ext.ofo_pruned += u64::from(last.is_some());
         last
     }
 }

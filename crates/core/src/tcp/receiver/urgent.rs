@@ -89,10 +89,11 @@ impl Receiver {
         self.urgent.is_set()
     }
 
-    /// SIOCATMARK: the next byte to read is the urgent one, or was.
+    /// SIOCATMARK: the next byte to read is the urgent one, or was. The peer's FIN counts as one that was read once its reader has met it.
     #[must_use]
     pub fn at_mark(&self) -> bool {
-        self.urgent.is_set() && self.urgent.seq == self.intake.copied_seq()
+        let met_fin = u32::from(self.intake.queue.fin_read());
+        self.urgent.is_set() && self.urgent.seq == self.intake.copied_seq() + met_fin
     }
 
     /// Nothing but the urgent byte, which is no data, waits before the peer's FIN.
