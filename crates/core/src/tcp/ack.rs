@@ -286,6 +286,7 @@ impl Work<'_, '_> {
         self.count_segments(sample.delivered);
         let e = &mut self.e;
         let min_rtt = e.path.rtt.min_rtt();
+        sample.sampled = self.ack.sampler.prior_delivered().is_some() && !reneged;
         sample.rate = e.path.rate.on_ack(self.ack.at, sample.delivered, &self.ack.sampler, min_rtt, reneged);
         sample.flow = e.flow();
     }
