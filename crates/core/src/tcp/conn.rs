@@ -277,6 +277,18 @@ impl Conn {
         self.state
     }
 
+    /// It is paced whatever stands below, as what follows on the same socket is, too (`sk_pacing_status`).
+    #[must_use]
+    pub const fn needs_pacing(&self) -> bool {
+        self.path.pacing.is_needed()
+    }
+
+    /// What left last could be marked by routers: new data, where both sides agreed on ECN (`INET_ECN_xmit`).
+    #[must_use]
+    pub const fn last_left_capable(&self) -> bool {
+        self.path.ecn.last_capable()
+    }
+
     /// The options.
     #[must_use]
     pub fn options(&self) -> &SocketOptions {
