@@ -164,9 +164,10 @@ impl TimeWait {
             return self.reset(seg);
         }
         self.fin_wait2 = false;
-        self.entered = cx.now;
         self.rcv_nxt = end;
-        if self.peer.ts {
+        // The wait before the flow may be reused counts from when this began, where the FIN has no timestamp (`tw_entry_stamp`).
+        if self.peer.ts && seg.options.timestamps.is_some() {
+            self.entered = cx.now;
             self.peer.stamps.store(seg);
         }
         self.deadline = cx.now + TIME_WAIT;
