@@ -314,7 +314,7 @@ impl Stack {
             return;
         }
         let Some(Pending::Sent(request)) = self.remove_request(id) else { return };
-        let conn = request.into_conn(&mut self.env.cx(self.now, Some(listener)));
+        let conn = request.into_conn(&mut self.env.cx(self.now, Some(listener)), &seg);
         let path = self.path(Some(tuple.local_ip), tuple).ok();
         let child = self.insert_conn(conn, path, Holder::Backlog);
         self.queue_child(listener, child);

@@ -411,10 +411,11 @@ impl Request {
         }
     }
 
-    /// The connection, in SYN-RECEIVED; give it the segment that completed the handshake.
+    /// The connection, in SYN-RECEIVED; give it `seg` next, which completed the handshake. What that tells of round trip and window counts
+    /// whatever becomes of it there: it may be a SYN, too, which is challenged (`tcp_check_req`, `tcp_create_openreq_child`).
     #[must_use]
-    pub fn into_conn(self, cx: &mut Cx<'_>) -> Conn {
-        Conn::accept(
+    pub fn into_conn(self, cx: &mut Cx<'_>, seg: &Segment) -> Conn {
+        let mut conn = Conn::accept(
             cx,
             Accepted {
                 setup: self.setup,
@@ -424,7 +425,9 @@ impl Request {
                 snd_wnd: self.snd_wnd,
                 sent: Some(self.sent),
             },
-        )
+        );
+        conn.begin_with(cx, seg);
+        conn
     }
 }
 
