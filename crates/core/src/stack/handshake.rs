@@ -117,16 +117,20 @@ impl Stack {
     }
 
     /// A request answers by the options that its listener has now, and its connection begins with them; only what the SYN settled
-    /// stays (`sk_clone_lock`).
-    pub(super) fn renew_request(&mut self, id: RequestId) {
+    /// stays (`sk_clone_lock`). `again`: the SYN-ACK goes again, for which the route is asked anew (`inet_csk_route_req`).
+    pub(super) fn renew_request(&mut self, id: RequestId, again: bool) {
         let Some(entry) = self.small.requests.get_mut(id) else { return };
         let Pending::Sent(request) = &mut entry.pending else { return };
         let Some(Socket::Listener(l)) = self.sockets.get(entry.listener).map(|e| &e.socket) else { return };
         let v6 = request.tuple().is_v6();
         let tos = self.env.sysctl.tcp_reflect_tos.then(|| (v6, request.options().tos_of(v6)));
-        let route = request.options().route;
+        let (tuple, mut route, mut mtu) = (*request.tuple(), request.options().route, None);
+        if again {
+            route = self.ip.metrics(Some(tuple.local_ip), tuple.remote_ip);
+            mtu = self.ip.lookup(Some(tuple.local_ip), tuple.remote_ip, self.now).ok().map(|dst| dst.mtu);
+        }
         let options = Self::options_for_request(&mut self.env.option_sets, &l.options.options, tos);
-        request.renew(self.env.option_sets.over(&options, route));
+        request.renew(self.env.option_sets.over(&options, route), mtu);
     }
 
     /// Answers a SYN: with a connection where Fast Open allows it, else with a request.
@@ -271,7 +275,7 @@ impl Stack {
 
     /// A segment for a flow in SYN-RECEIVED.
     pub(super) fn request_input(&mut self, id: RequestId, tuple: &Tuple, seg: Segment) {
-        self.renew_request(id);
+        self.renew_request(id, seg.has(TcpFlags::SYN));
         let Some(entry) = self.small.requests.get_mut(id) else { return };
         let listener = entry.listener;
         let Pending::Sent(request) = &mut entry.pending else {

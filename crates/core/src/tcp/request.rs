@@ -102,9 +102,11 @@ impl Request {
         &self.setup.options
     }
 
-    /// Its listener has other options by now.
-    pub fn renew(&mut self, options: Arc<SocketOptions>) {
+    /// Its listener has other options by now, or its route another `mtu`: both may have it announce another MSS (`tcp_mss_clamp`).
+    pub fn renew(&mut self, options: Arc<SocketOptions>, mtu: Option<u16>) {
         self.setup.options = options;
+        self.setup.mtu = mtu.unwrap_or(self.setup.mtu);
+        self.peer.advmss = Negotiated::advertise(&self.setup.tuple, self.setup.mtu, &self.setup.options);
     }
 
     /// The request of a SYN.
