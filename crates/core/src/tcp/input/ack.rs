@@ -56,6 +56,7 @@ impl Conn {
         if update.changed && self.tx.note_window(self.snd.wnd) {
             // Half of the window bounds segments, so their size is looked at (`tcp_ack_update_window`), before the pace is set by it.
             self.path.settle_mtu();
+            self.child_settled();
         }
         if update.changed {
             // A full buffer has what follows looked at (`tcp_ack_update_window`, `tcp_fast_path_check`).
