@@ -102,10 +102,10 @@ impl Request {
         &self.setup.options
     }
 
-    /// Its listener has other options by now, or its route another `mtu`: both may have it announce another MSS (`tcp_mss_clamp`).
-    pub fn renew(&mut self, options: Arc<SocketOptions>, mtu: Option<u16>) {
+    /// Its listener has other options by now, or its route asks for something else: both may have it announce another MSS
+    /// (`tcp_mss_clamp`).
+    pub fn renew(&mut self, options: Arc<SocketOptions>) {
         self.setup.options = options;
-        self.setup.mtu = mtu.unwrap_or(self.setup.mtu);
         self.peer.advmss = Negotiated::advertise(&self.setup.tuple, self.setup.mtu, &self.setup.options);
     }
 
@@ -145,6 +145,12 @@ impl Request {
             deadline: cx.now + TIMEOUT_INIT,
             last_answer: None,
         })
+    }
+
+    /// Its path carries packets of `mtu` bytes by now.
+    pub fn follow_path(&mut self, mtu: u16) {
+        self.setup.mtu = mtu;
+        self.peer.advmss = Negotiated::advertise(&self.setup.tuple, mtu, &self.setup.options);
     }
 
     /// Number of its SYN-ACK.
