@@ -246,7 +246,9 @@ impl Host {
         }
         let data = core::mem::take(&mut p.data).freeze();
         let mut reply = Reply { data, ..Reply::ok(taken as i64) };
-        if read.kind == RecvKind::Recvmsg && taken > 0 {
+        // Who asks for no bytes has met what waits all the same (`tcp_recvmsg_locked`).
+        let met = taken > 0 || (read.want == 0 && self.queues(id).recv > 0);
+        if read.kind == RecvKind::Recvmsg && met {
             let at = self.stack.tcp_last_data(id);
             for control in self.rx_time_controls(self.files.sock(read.fd)?, at) {
                 put_control(&mut reply, read.control_len, control);

@@ -449,6 +449,8 @@ impl Host {
         if let (Ok(info), Ok(memory)) = (self.stack.tcp_info(self.now, id), self.stack.memory(id)) {
             options.reordering = info.reordering;
             options.rcv_ratio = self.stack.tcp_rcv_ratio(id).unwrap_or(options.rcv_ratio);
+            // Nothing takes back that a controller, or a bound, had the socket paced (`tcp_disconnect`).
+            options.paced |= self.stack.tcp_needs_pacing(id).unwrap_or(false);
             (options.rmem, options.wmem) = (memory.rcvbuf, memory.sndbuf);
         }
         Ok(options)

@@ -162,9 +162,7 @@ impl Ip {
         cx.count.icmp.in_echos += 1;
         let Some(src) = self.answering_address(ingress, cx) else { return Input::Drop(DropWhy::NoRoute) };
         // RFC 1122 section 3.2.2.6: the answer carries the question's type of service; never its CE mark.
-        let mut params =
-            OutputParams { tos: ingress.tos & !3, ..OutputParams::new(src, ingress.src, protocol) };
-        params.ttl = cx.sysctl.default_ttl(ingress.src.is_ipv6());
+        let params = OutputParams { tos: ingress.tos & !3, ..OutputParams::new(src, ingress.src, protocol) };
         if self.send(cx, &params, message_packet(cx, message), out).is_err() {
             return Input::Drop(DropWhy::NoRoute);
         }

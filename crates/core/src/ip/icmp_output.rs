@@ -88,9 +88,8 @@ impl Ip {
             return;
         }
         let Some((protocol, message)) = compose(from, about, report) else { return };
-        let mut params = OutputParams::new(from, about.src, protocol);
-        params.ttl = cx.sysctl.default_ttl(about.src.is_ipv6());
-        params.tos = tos_of_error(about.quote);
+        let tos = tos_of_error(about.quote);
+        let params = OutputParams { tos, ..OutputParams::new(from, about.src, protocol) };
         if self.send(cx, &params, message_packet(cx, message), out).is_ok() {
             cx.count.icmp.out_msgs += 1;
             cx.count.icmp.out_errors += 1;

@@ -40,6 +40,7 @@ impl Ip {
             src,
             mtu,
             mtu_locked: learnt.is_some_and(|learnt| learnt.locked),
+            hops: route.metrics.hoplimit,
             generation: self.generation,
             local: self.ifaces.owner_of(dst).is_some(),
         })

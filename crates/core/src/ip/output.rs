@@ -17,8 +17,8 @@ pub struct OutputParams {
     pub protocol: u8,
     /// Type of service or traffic class, ECN included.
     pub tos: u8,
-    /// TTL or hop limit.
-    pub ttl: u8,
+    /// TTL or hop limit; `None` takes the route's, or the default.
+    pub ttl: Option<u8>,
     /// IPv4: set DF. IPv6: refuse to fragment here.
     pub dont_fragment: bool,
     /// IPv4 ID of the first packet, from [`FlowIds::take`]; `None` draws one from IP's own counters.
@@ -28,10 +28,10 @@ pub struct OutputParams {
 }
 
 impl OutputParams {
-    /// A packet that no flow numbers: DF unset, `ttl` 64, no label.
+    /// A packet that no flow numbers: DF unset, no `ttl` of its own, no label.
     #[must_use]
     pub const fn new(src: IpAddr, dst: IpAddr, protocol: u8) -> Self {
-        Self { src, dst, protocol, tos: 0, ttl: 64, dont_fragment: false, ident: None, flow_label: 0 }
+        Self { src, dst, protocol, tos: 0, ttl: None, dont_fragment: false, ident: None, flow_label: 0 }
     }
 
     /// Length of the IP header.
@@ -41,7 +41,7 @@ impl OutputParams {
     }
 
     /// Puts the header in front of `packet`; its length must fit, and both addresses be of one family.
-    fn prepend(&self, packet: &mut Packet, ident: u16) -> bool {
+    fn prepend(&self, packet: &mut Packet, ttl: u8, ident: u16) -> bool {
         let payload_len = packet.len() as u16;
         match (self.src, self.dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -49,7 +49,7 @@ impl OutputParams {
                     src,
                     dst,
                     protocol: self.protocol,
-                    ttl: self.ttl,
+                    ttl,
                     tos: self.tos,
                     ident,
                     dont_fragment: self.dont_fragment,
@@ -64,7 +64,7 @@ impl OutputParams {
                     src,
                     dst,
                     next_header: self.protocol,
-                    hop_limit: self.ttl,
+                    hop_limit: ttl,
                     traffic_class: self.tos,
                     flow_label: self.flow_label,
                     payload_len,
@@ -118,7 +118,9 @@ impl Ip {
             None if params.dst.is_ipv6() => 0,
             None => self.idents.next(params.src, params.dst, params.protocol, cx.rng, packets as u16),
         };
-        if !params.prepend(&mut packet, ident) {
+        let of_route = || Some(dst.hops).filter(|&hops| hops != 0);
+        let ttl = params.ttl.or_else(of_route).unwrap_or_else(|| cx.sysctl.default_ttl(params.dst.is_ipv6()));
+        if !params.prepend(&mut packet, ttl, ident) {
             out.dropped.push((packet, DropWhy::NoRoute));
             return;
         }

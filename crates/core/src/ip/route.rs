@@ -49,6 +49,8 @@ pub struct Dst {
     pub mtu: u16,
     /// A router on the way has less room than is believed of any (`ip_rt_min_pmtu`), so that routers may cut packets up.
     pub mtu_locked: bool,
+    /// TTL or hop limit that the route asks for where nobody has set one, 0 for none (`ip4_dst_hoplimit`).
+    pub hops: u8,
     /// Generation at the time of the lookup.
     pub generation: u64,
     /// The destination is one of our own addresses.

@@ -45,6 +45,7 @@ pub struct Ecn {
     negotiated: bool,
     ce_seen: bool,
     ect_seen: bool,
+    last_capable: bool,
 }
 
 impl Ecn {
@@ -66,6 +67,17 @@ impl Ecn {
             Sending::NewData if self.negotiated => Codepoint::Ect0,
             Sending::NewData | Sending::Anything => Codepoint::NotEct,
         }
+    }
+
+    /// A packet left, with ECT or not.
+    pub const fn left(&mut self, capable: bool) {
+        self.last_capable = capable;
+    }
+
+    /// The last one had ECT.
+    #[must_use]
+    pub const fn last_capable(&self) -> bool {
+        self.last_capable
     }
 
     /// A packet came with this codepoint; true when the path marked it and somebody should hear of it.

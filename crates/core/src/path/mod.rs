@@ -71,7 +71,7 @@ impl Path {
     }
 
     /// Replaces the controller (TCP_CONGESTION). The window stays; what the old controller learnt is forgotten. On a connection
-    /// that is established [`CaEvent::Start`] has to follow.
+    /// that has begun [`CaEvent::Start`] has to follow.
     pub fn set_congestion(&mut self, kind: CongestionKind) {
         self.congestion = AnyCongestion::new(kind);
     }

@@ -104,6 +104,12 @@ impl Pacing {
         }
     }
 
+    /// The controller or a bound wants it paced, or has once.
+    #[must_use]
+    pub const fn is_needed(&self) -> bool {
+        self.wanted
+    }
+
     /// Nobody above wants it paced any more.
     pub fn release(&mut self) {
         self.wanted = false;

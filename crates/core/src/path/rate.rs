@@ -192,7 +192,8 @@ impl Rate {
     /// The application has nothing more to send while the window is open and nothing waits below: samples until
     /// everything in flight is delivered do not show what the path can carry (`tcp_rate_check_app_limited`).
     pub fn mark_app_limited(&mut self, in_flight: u32) {
-        self.app_limited_until = Some(self.delivered.wrapping_add(in_flight));
+        // Before anything is delivered the first delivery does not end it.
+        self.app_limited_until = Some(self.delivered.wrapping_add(in_flight).max(1));
     }
 
     /// True while samples are marked.

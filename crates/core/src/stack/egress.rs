@@ -196,7 +196,7 @@ impl Stack {
         };
         let params = OutputParams {
             tos: out.tos,
-            ttl: out.ttl.unwrap_or_else(|| self.default_ttl(tuple.is_v6())),
+            ttl: out.ttl,
             dont_fragment: out.whole.sets_df(self.env.sysctl.ip_no_pmtu_disc, dst.mtu_locked),
             ident: numbers.0,
             flow_label: numbers.1,
@@ -204,11 +204,6 @@ impl Stack {
         };
         self.ip.output(&mut self.env.cx(self.now, None), dst, &params, packet, &mut self.down.outbox);
         self.dispatch();
-    }
-
-    /// Time to live, or hop limit, where the socket names none.
-    pub(super) fn default_ttl(&self, v6: bool) -> u8 {
-        self.env.sysctl.default_ttl(v6)
     }
 
     /// Carries out what the IP layer left to be done: frames go to their queues, losses to their flows.

@@ -60,7 +60,7 @@ impl Stack {
         if !entry.timer.fired(&mut cx, &mut self.wheel, TimerKey::Request(id)) {
             return;
         }
-        self.renew_request(id);
+        self.renew_request(id, true);
         let Some(entry) = self.small.requests.get_mut(id) else { return };
         let mut cx = self.env.cx(self.now, None);
         let listener = self.sockets.get_mut(entry.listener).map(|e| &mut e.socket);

@@ -117,14 +117,19 @@ impl Stack {
     }
 
     /// A request answers by the options that its listener has now, and its connection begins with them; only what the SYN settled
-    /// stays (`sk_clone_lock`).
-    pub(super) fn renew_request(&mut self, id: RequestId) {
+    /// stays (`sk_clone_lock`), and what the route asks for by now. `again`: the SYN-ACK goes again, and the path may have another MTU
+    /// (`inet_csk_route_req`).
+    pub(super) fn renew_request(&mut self, id: RequestId, again: bool) {
         let Some(entry) = self.small.requests.get_mut(id) else { return };
         let Pending::Sent(request) = &mut entry.pending else { return };
         let Some(Socket::Listener(l)) = self.sockets.get(entry.listener).map(|e| &e.socket) else { return };
         let v6 = request.tuple().is_v6();
         let tos = self.env.sysctl.tcp_reflect_tos.then(|| (v6, request.options().tos_of(v6)));
-        let route = request.options().route;
+        let (local, remote) = (request.tuple().local_ip, request.tuple().remote_ip);
+        let route = self.ip.metrics(Some(local), remote);
+        if again && let Ok(dst) = self.ip.lookup(Some(local), remote, self.now) {
+            request.follow_path(dst.mtu);
+        }
         let options = Self::options_for_request(&mut self.env.option_sets, &l.options.options, tos);
         request.renew(self.env.option_sets.over(&options, route));
     }
@@ -271,7 +276,7 @@ impl Stack {
 
     /// A segment for a flow in SYN-RECEIVED.
     pub(super) fn request_input(&mut self, id: RequestId, tuple: &Tuple, seg: Segment) {
-        self.renew_request(id);
+        self.renew_request(id, seg.has(TcpFlags::SYN));
         let Some(entry) = self.small.requests.get_mut(id) else { return };
         let listener = entry.listener;
         let Pending::Sent(request) = &mut entry.pending else {
@@ -313,9 +318,13 @@ impl Stack {
             }
             return;
         }
-        let Some(Pending::Sent(request)) = self.remove_request(id) else { return };
-        let conn = request.into_conn(&mut self.env.cx(self.now, Some(listener)));
+        let Some(Pending::Sent(mut request)) = self.remove_request(id) else { return };
+        // By the route of now, whatever that of the SYN said (`inet_csk_route_child_sock`).
         let path = self.path(Some(tuple.local_ip), tuple).ok();
+        if let Some(path) = &path {
+            request.follow_path(path.dst.mtu);
+        }
+        let conn = request.into_conn(&mut self.env.cx(self.now, Some(listener)), &seg);
         let child = self.insert_conn(conn, path, Holder::Backlog);
         self.queue_child(listener, child);
         // A request asks nobody how far its last ACK has come (`tcp_v4_rcv`).

@@ -170,6 +170,29 @@ impl Stack {
         }
     }
 
+    /// A connection is paced whatever stands below it: [`SocketOptions::paced`](crate::tcp::SocketOptions::paced) of what follows on the same
+    /// socket.
+    ///
+    /// # Errors
+    /// As of [`Stack::tcp_max_window`].
+    pub fn tcp_needs_pacing(&self, id: SocketId) -> Result<bool, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.needs_pacing()),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
+    /// A connection's last segment left as one that routers may mark, which IP_TOS and IPV6_TCLASS read back in Linux.
+    ///
+    /// # Errors
+    /// As of [`Stack::tcp_max_window`].
+    pub fn tcp_last_capable(&self, id: SocketId) -> Result<bool, Error> {
+        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => Ok(conn.last_left_capable()),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
     /// A connection's buffer has room by the rule that wakes writers, whatever its state; `None` of what is no connection.
     pub fn tcp_has_room(&mut self, id: SocketId) -> Option<bool> {
         let cx = self.env.cx(self.now, Some(id));

@@ -313,7 +313,7 @@ impl Stack {
         let packet = Packet { priority, ..udp_packet(&dst, datagram, owner, self.now) };
         let fits = packet.len() + if peer.is_ipv4() { 20 } else { 40 } <= usize::from(dst.mtu);
         let params = OutputParams {
-            ttl: ttl.unwrap_or_else(|| self.default_ttl(peer.is_ipv6())),
+            ttl,
             tos,
             // IP_PMTUDISC_WANT: routers must not fragment what fits the path as we know it.
             dont_fragment: dont_fragment || (fits && !dst.mtu_locked && self.env.sysctl.ip_no_pmtu_disc == 0),

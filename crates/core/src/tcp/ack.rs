@@ -286,6 +286,7 @@ impl Work<'_, '_> {
         self.count_segments(sample.delivered);
         let e = &mut self.e;
         let min_rtt = e.path.rtt.min_rtt();
+        sample.sampled = self.ack.sampler.prior_delivered().is_some() && !reneged;
         sample.rate = e.path.rate.on_ack(self.ack.at, sample.delivered, &self.ack.sampler, min_rtt, reneged);
         sample.flow = e.flow();
     }
@@ -311,8 +312,8 @@ impl Work<'_, '_> {
         self.e.path.update_pacing_rate(self.e.cx, mss, out);
     }
 
-    /// A lone short segment was all that was in flight, or the rest of one: the peer may have waited for a second one. Without SACK what
-    /// this acknowledgement delivers is not counted yet (`FLAG_ACK_MAYBE_DELAYED`).
+    /// A lone short segment was all that was in flight, or the rest of one: the peer may have waited for a second one, whether or not it
+    /// echoes congestion. Without SACK what this acknowledgement delivers is not counted yet (`FLAG_ACK_MAYBE_DELAYED`).
     fn maybe_delayed(&self, cleaned: &Cleaned) -> bool {
         let delivered = self.e.path.rate.delivered().wrapping_add(self.ack.delivered);
         cleaned.whole
@@ -320,7 +321,7 @@ impl Work<'_, '_> {
             && self.out.advanced < self.e.flight.mss.into()
             && !self.ack.has(fact::RETRANS_DATA_ACKED)
             && self.ack.sampler.prior_delivered().is_some_and(|prior| prior.wrapping_add(1) == delivered)
-            && !self.ack.has(fact::CA_ALERT | fact::SYN_ACKED)
+            && !self.ack.has(fact::SYN_ACKED)
     }
 
     /// The controller moves the window and sets the pace in every state.

@@ -11,7 +11,7 @@ use super::pending::Pending;
 use super::ready::{Fate, Notice};
 use super::receiver::Receiver;
 use super::request::Accepted;
-use super::segment::Outgoing;
+use super::segment::{Ecn, Outgoing};
 use super::send_window::SendWindow;
 use super::sender::Sender;
 use super::seq::Seq;
@@ -277,6 +277,18 @@ impl Conn {
         self.state
     }
 
+    /// It is paced whatever stands below, as what follows on the same socket is, too (`sk_pacing_status`).
+    #[must_use]
+    pub const fn needs_pacing(&self) -> bool {
+        self.path.pacing.is_needed()
+    }
+
+    /// What left last could be marked by routers: new data, where both sides agreed on ECN (`INET_ECN_xmit`).
+    #[must_use]
+    pub const fn last_left_capable(&self) -> bool {
+        self.path.ecn.last_capable()
+    }
+
     /// The options.
     #[must_use]
     pub fn options(&self) -> &SocketOptions {
@@ -489,7 +501,7 @@ impl Conn {
                 snd_nxt: self.tx.snd_nxt(),
                 rcv_nxt: self.rx.nxt(),
                 rcv_wnd: self.rx.open_window(),
-                tos: self.options.tos_of(self.tuple.is_v6()),
+                tos: self.options.tos_of(self.tuple.is_v6()) | self.ect_of_remains(),
                 priority: self.options.queue_priority(),
                 label: self.label(),
                 peer: self.peer.clone(),
@@ -497,6 +509,11 @@ impl Conn {
             fin_wait2,
             (cx.now, cx.now + length),
         )
+    }
+
+    /// ECT where the acknowledgement of the peer's FIN is still to come and data was the last to leave (`tw_tos`). In TIME-WAIT that has left.
+    fn ect_of_remains(&self) -> u8 {
+        if self.state == State::FinWait2 && self.last_left_capable() { Ecn::Ect0 as u8 } else { 0 }
     }
 
     /// How long an orphan stays in FIN-WAIT-2 (TCP_LINGER2, tcp_fin_timeout); an option asks for two minutes at the most.

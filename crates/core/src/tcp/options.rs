@@ -246,13 +246,13 @@ impl SocketOptions {
         if v6 { self.tclass } else { self.tos }
     }
 
-    /// Time to live or hop limit of the family, where it was set, or the route has one.
+    /// Time to live or hop limit of the family, where it was set.
     #[must_use]
     pub const fn ttl_of(&self, v6: bool) -> Option<u8> {
-        match (v6, self.hops, self.ttl, self.route.hoplimit) {
-            (true, Some(own), ..) | (false, _, own @ 1.., _) => Some(own),
-            (.., 0) => None,
-            (.., of_route) => Some(of_route),
+        match (v6, self.hops, self.ttl) {
+            (true, own, _) => own,
+            (false, _, 0) => None,
+            (false, _, own) => Some(own),
         }
     }
 
@@ -375,7 +375,11 @@ mod tests {
         };
         assert_eq!([seen(&plain), seen(&over)], [(10, false, false, false), (20, true, true, true)]);
         assert_eq!((plain.congestion, over.congestion), (CongestionKind::Cubic, CongestionKind::Reno));
-        assert_eq!([false, true].map(|v6| (plain.ttl_of(v6), over.ttl_of(v6))), [(None, Some(9)); 2]);
+        assert_eq!(
+            [false, true].map(|v6| over.ttl_of(v6)),
+            [None; 2],
+            "where a packet leaves the route is asked anew"
+        );
         let own = SocketOptions { ttl: 33, hops: Some(44), rto_min_us: 90_000, ..over };
         assert_eq!([false, true].map(|v6| own.ttl_of(v6)), [Some(33), Some(44)]);
         assert_eq!(

@@ -102,9 +102,11 @@ impl Request {
         &self.setup.options
     }
 
-    /// Its listener has other options by now.
+    /// Its listener has other options by now, or its route asks for something else: both may have it announce another MSS
+    /// (`tcp_mss_clamp`).
     pub fn renew(&mut self, options: Arc<SocketOptions>) {
         self.setup.options = options;
+        self.peer.advmss = Negotiated::advertise(&self.setup.tuple, self.setup.mtu, &self.setup.options);
     }
 
     /// The request of a SYN.
@@ -143,6 +145,12 @@ impl Request {
             deadline: cx.now + TIMEOUT_INIT,
             last_answer: None,
         })
+    }
+
+    /// Its path carries packets of `mtu` bytes by now.
+    pub fn follow_path(&mut self, mtu: u16) {
+        self.setup.mtu = mtu;
+        self.peer.advmss = Negotiated::advertise(&self.setup.tuple, mtu, &self.setup.options);
     }
 
     /// Number of its SYN-ACK.
@@ -413,10 +421,11 @@ impl Request {
         }
     }
 
-    /// The connection, in SYN-RECEIVED; give it the segment that completed the handshake.
+    /// The connection, in SYN-RECEIVED; give it `seg` next, which completed the handshake. What that tells of round trip and window counts
+    /// whatever becomes of it there: it may be a SYN, too, which is challenged (`tcp_check_req`, `tcp_create_openreq_child`).
     #[must_use]
-    pub fn into_conn(self, cx: &mut Cx<'_>) -> Conn {
-        Conn::accept(
+    pub fn into_conn(self, cx: &mut Cx<'_>, seg: &Segment) -> Conn {
+        let mut conn = Conn::accept(
             cx,
             Accepted {
                 setup: self.setup,
@@ -426,7 +435,9 @@ impl Request {
                 snd_wnd: self.snd_wnd,
                 sent: Some(self.sent),
             },
-        )
+        );
+        conn.begin_with(cx, seg);
+        conn
     }
 }
 

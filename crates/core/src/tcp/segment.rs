@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 pub type Chunks = SmallVec<[Bytes; 1]>;
 
 /// The bits of the type of service that are ECN's (RFC 3168 section 5).
-const ECN_BITS: u8 = 3;
+pub(super) const ECN_BITS: u8 = 3;
 
 /// ECN codepoint of a packet (RFC 3168 section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

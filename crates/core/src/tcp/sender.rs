@@ -281,6 +281,7 @@ impl Sender {
     /// The controller's work begins (`tcp_init_congestion_control`). Reductions of one before it are not undone.
     pub fn start_congestion(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
         self.recovery.undo.prior_ssthresh = 0;
+        path.ecn.left(false);
         let flight = &self.flight;
         let flow = path.flow(flight.mss, flight.in_flight(), flight.lost, flight.tx.nxt());
         path.tell(cx, CaEvent::Start, &flow);

@@ -1,6 +1,6 @@
 //! TIME-WAIT as a small object (RFC 9293 section 3.10.7.4, RFC 6191, RFC 1337), and FIN-WAIT-2 without an owner.
 use super::negotiated::Negotiated;
-use super::segment::{Outgoing, Segment};
+use super::segment::{ECN_BITS, Outgoing, Segment};
 use super::seq::Seq;
 use super::state::State;
 use crate::base::time::{Duration, Instant};
@@ -24,6 +24,7 @@ pub struct TimeWait {
     entered: Instant,
     deadline: Instant,
     last_ack: Option<Instant>,
+    /// With ECT where data was the last to leave before.
     tos: u8,
     priority: Option<u8>,
     /// The label in use, after so many others.
@@ -164,9 +165,10 @@ impl TimeWait {
             return self.reset(seg);
         }
         self.fin_wait2 = false;
-        self.entered = cx.now;
         self.rcv_nxt = end;
-        if self.reads_timestamps(cx) {
+        // The wait before the flow may be reused counts from when this began, where the FIN has no timestamp (`tw_entry_stamp`).
+        if self.reads_timestamps(cx) && seg.options.timestamps.is_some() {
+            self.entered = cx.now;
             self.peer.stamps.store(seg);
         }
         self.deadline = cx.now + TIME_WAIT;
@@ -218,14 +220,20 @@ impl TimeWait {
     /// Data is no part of a loop of acknowledgements, so it is always answered (`tcp_oow_rate_limited`).
     fn ack_limited(&mut self, cx: &mut Cx<'_>, seg: &Segment, why: DropWhy) -> TimeWaitVerdict {
         if seg.seq_len() > 0 && !seg.has(TcpFlags::SYN) {
-            return TimeWaitVerdict::Reply(self.ack(cx));
+            return TimeWaitVerdict::Reply(self.ack_again(cx));
         }
         if !cx.sysctl.answers_out_of_place(cx.now, &mut self.last_ack) {
             cx.count.tcp_ext.tcp_ack_skipped_fin_wait2 += u64::from(self.fin_wait2);
             cx.count.tcp_ext.tcp_ack_skipped_time_wait += u64::from(!self.fin_wait2);
             return TimeWaitVerdict::Drop(why);
         }
-        TimeWaitVerdict::Reply(self.ack(cx))
+        TimeWaitVerdict::Reply(self.ack_again(cx))
+    }
+
+    /// To what is out of place: nobody may mark it (`tcp_v4_timewait_ack`).
+    fn ack_again(&self, cx: &Cx<'_>) -> Outgoing {
+        let out = self.ack(cx);
+        Outgoing { tos: out.tos & !ECN_BITS, ..out }
     }
 
     fn ack(&self, cx: &Cx<'_>) -> Outgoing {

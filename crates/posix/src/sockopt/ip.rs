@@ -39,7 +39,7 @@ impl Host {
         let sock = self.files.sock(fd)?;
         let options = self.options_of(sock);
         Ok(match name {
-            IP_TOS => Told::Int(options.tos.into()),
+            IP_TOS => Told::Int((options.tos | self.ect_of(sock)).into()),
             IP_MTU_DISCOVER => Told::Int(options.mtu_discover.into()),
             IP_TTL if options.ttl != 0 => Told::Int(options.ttl.into()),
             IP_TTL => Told::Int(self.stack.sysctl().ip_default_ttl as i32),
@@ -54,6 +54,14 @@ impl Host {
             IP_MULTICAST_TTL => Told::Int(1),
             _ => self.get_plain(fd, SOL_IP, name)?,
         })
+    }
+
+    /// ECT(0) of a connection that sent data last: TCP writes it where the option lies, at both levels (`INET_ECN_xmit`).
+    pub(super) fn ect_of(&self, sock: &Sock) -> u8 {
+        match sock.kind {
+            Kind::Conn(id) if self.stack.tcp_last_capable(id) == Ok(true) => 2,
+            _ => 0,
+        }
     }
 
     /// MTU of the path that a connected socket knows.

@@ -15,7 +15,7 @@ impl Host {
         let sock = self.files.sock(fd)?;
         let options = self.options_of(sock);
         Ok(match name {
-            IPV6_TCLASS => Told::Int(options.tclass.into()),
+            IPV6_TCLASS => Told::Int((options.tclass | self.ect_of(sock)).into()),
             IPV6_MTU_DISCOVER => Told::Int(options.mtu_discover_v6.into()),
             IPV6_UNICAST_HOPS => Told::Int(options.hops.unwrap_or(HOP_LIMIT).into()),
             IPV6_MINHOPCOUNT => Told::Int(options.min_ttl[1].into()),

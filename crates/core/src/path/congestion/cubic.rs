@@ -111,6 +111,13 @@ impl Cubic {
         Self { curve, exit: Exit::None, prior_cwnd: 0 }
     }
 
+    /// A round of HyStart begins now, where that is the way out.
+    fn begin_round(&mut self, cx: &Cx<'_>, flow: &Flow) {
+        if cx.sysctl.hystart == 1 {
+            self.exit = Exit::HyStart(HyStart::new(cx.now, flow.nxt));
+        }
+    }
+
     /// The sysctl may change while connections live, as Linux's module parameter may.
     fn select_exit(&mut self, cx: &Cx<'_>, sample: &AckSample) {
         match (cx.sysctl.hystart, &self.exit) {
@@ -258,14 +265,17 @@ impl Congestion for Cubic {
     fn on_state(&mut self, cx: &mut Cx<'_>, _window: &Window, state: CaState, flow: &Flow) {
         if state == CaState::Loss {
             self.curve = Curve::default();
-            if let Exit::HyStart(hystart) = &mut self.exit {
-                *hystart = HyStart::new(cx.now, flow.nxt);
-            }
+            self.begin_round(cx, flow);
         }
     }
 
+    /// A controller that takes over begins with nothing, and its first round ends with what has been sent by then (`cubictcp_init`).
     /// Idle time does not count as time on the curve, or the window would jump after it (RFC 9438 section 5.8).
-    fn on_event(&mut self, cx: &mut Cx<'_>, _window: &mut Window, event: CaEvent, _flow: &Flow) {
+    fn on_event(&mut self, cx: &mut Cx<'_>, _window: &mut Window, event: CaEvent, flow: &Flow) {
+        if matches!(event, CaEvent::Start) {
+            *self = Self::new();
+            self.begin_round(cx, flow);
+        }
         if let (CaEvent::TxStart { last_sent }, Some(epoch)) = (event, &mut self.curve.epoch) {
             let tick = Tick::of(cx);
             let now = tick.floor(cx.now);

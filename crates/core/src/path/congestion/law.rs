@@ -147,6 +147,7 @@ impl Model<'_> {
             lost,
             prior_in_flight: self.window.cwnd,
             rtt,
+            sampled: acked > 0,
             rate: rtt_us.map(|us| RateSample::of(acked, us.saturating_mul(1_000).max(1), !limited)),
             cwnd_limited: limited,
             paced,

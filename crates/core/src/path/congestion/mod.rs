@@ -194,6 +194,9 @@ pub struct AckSample {
     pub rtt: Option<Duration>,
     /// The peer may have delayed it: `rtt` is perhaps too long.
     pub delayed: bool,
+    /// Something was delivered whose transmission is known, and nothing was taken back, whether or not that made a valid sample of the rate:
+    /// a duplicate report alone is none.
+    pub sampled: bool,
     /// Delivery rate sample, if one is valid.
     pub rate: Option<RateSample>,
     /// The flow used its whole window when it last sent (`is_cwnd_limited`).

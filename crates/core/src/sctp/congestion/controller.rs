@@ -243,6 +243,7 @@ impl Controller {
             prior_in_flight: sacked.before.div_ceil(unit),
             rtt,
             delayed: sacked.load == 0 && sacked.delivered <= unit,
+            sampled: sampler.prior_delivered().is_some() && !reneged,
             rate,
             cwnd_limited: self.is_limited(),
             paced: pacing.is_paced(),

@@ -205,7 +205,7 @@ impl Stack {
         let protocol = self.sctp_encapsulate(&mut packet, (dst.src, remote), encap);
         let params = OutputParams {
             tos,
-            ttl: if ttl == 0 { self.default_ttl(remote.is_ipv6()) } else { ttl },
+            ttl: (ttl != 0).then_some(ttl),
             dont_fragment,
             ident: Some(ident),
             flow_label: label,
@@ -228,10 +228,7 @@ impl Stack {
         packet.at = self.now;
         let protocol =
             self.sctp_encapsulate(&mut packet, (tuple.local_ip, tuple.remote_ip), arrived.inbound.encap);
-        let params = OutputParams {
-            ttl: self.default_ttl(tuple.is_v6()),
-            ..OutputParams::new(tuple.local_ip, tuple.remote_ip, protocol)
-        };
+        let params = OutputParams::new(tuple.local_ip, tuple.remote_ip, protocol);
         let sent = self.ip.send(&mut self.env.cx(self.now, None), &params, packet, &mut self.down.outbox);
         if sent.is_err() {
             self.env.count.dropped(DropWhy::NoRoute);

@@ -4,10 +4,11 @@ use super::{Child, News, Open, fact};
 use crate::base::{Cx, Instant, SocketId};
 use crate::tcp::Disposition;
 use crate::tcp::conn::Conn;
+use crate::tcp::negotiated::Negotiated;
 use crate::tcp::ready::Notice;
 use crate::tcp::request::{Request, RequestVerdict};
 use crate::tcp::rx_queue::{Chunk, Pieces};
-use crate::tcp::segment::Segment;
+use crate::tcp::segment::{Ecn, Outgoing, Segment};
 use crate::tcp::state::State;
 use lowwater_wire::tcp::TcpFlags;
 
@@ -86,7 +87,7 @@ impl Conn {
         match verdict {
             RequestVerdict::Drop(why) => Some(Disposition::Drop(why)),
             RequestVerdict::Reply(out) => {
-                self.out.reset = Some(Box::new(out));
+                self.out.reset = Some(Box::new(self.as_own(cx, out)));
                 Some(Disposition::Done)
             }
             // A SYN that does not belong here is told so, but does not end what a cookie has begun.
@@ -146,9 +147,23 @@ impl Conn {
         let Some(out) = child.request.resend(cx, retries) else {
             return self.give_up(cx);
         };
-        self.out.reset = Some(Box::new(out));
+        self.out.reset = Some(Box::new(self.as_own(cx, out)));
         self.tx.on_syn_ack_timeout(cx, &mut self.path);
         self.count_syn_ack_again();
+    }
+
+    /// A SYN-ACK that goes again is this connection's: by its options and path as they are by now, and with ECT where data was the last
+    /// to leave. Only what `tcp_reflect_tos` has taken from the SYN stays (`tcp_rtx_synack`, `tcp_v4_send_synack`).
+    fn as_own(&self, cx: &Cx<'_>, mut out: Outgoing) -> Outgoing {
+        if !out.repr.flags.contains(TcpFlags::SYN) {
+            return out;
+        }
+        let v6 = self.tuple.is_v6();
+        let tos = if cx.sysctl.tcp_reflect_tos { out.tos } else { self.options.tos_of(v6) };
+        out.tos = tos | if self.last_left_capable() { Ecn::Ect0 as u8 } else { 0 };
+        (out.ttl, out.priority) = (self.options.ttl_of(v6), self.options.queue_priority());
+        out.repr.options.mss = Some(Negotiated::advertise(&self.tuple, self.path.pmtu.mtu(), &self.options));
+        out
     }
 
     /// The SYN-ACK went again: a retransmission of this connection's as long as it has not been closed meanwhile (`tcp_rtx_synack` asks

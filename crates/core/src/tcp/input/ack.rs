@@ -56,6 +56,7 @@ impl Conn {
         if update.changed && self.tx.note_window(self.snd.wnd) {
             // Half of the window bounds segments, so their size is looked at (`tcp_ack_update_window`), before the pace is set by it.
             self.path.settle_mtu();
+            self.child_settled();
         }
         if update.changed {
             // A full buffer has what follows looked at (`tcp_ack_update_window`, `tcp_fast_path_check`).
@@ -217,12 +218,19 @@ impl Conn {
         }
     }
 
+    /// The segment that begins a connection on the passive side: its window, and its round trip. A repeated SYN-ACK gives no sample,
+    /// unless the echoed timestamp tells which was answered (`tcp_synack_rtt_meas`).
+    pub(in crate::tcp) fn begin_with(&mut self, cx: &Cx<'_>, seg: &Segment) {
+        self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
+        self.tx.note_window(self.snd.wnd);
+        let sent = self.timers.synack_sent.take();
+        self.sample_handshake(cx, seg, sent);
+    }
+
     fn complete_passive_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
         self.set_state(cx, State::Established);
         self.path.rate.count_syn_ack();
-        // A repeated SYN-ACK gives no sample, unless the echoed timestamp tells which was answered (`tcp_synack_rtt_meas`).
-        let sent = self.timers.synack_sent.take();
-        self.sample_handshake(cx, seg, sent);
+        self.begin_with(cx, seg);
         let echo = seg.options.timestamps.filter(|_| self.peer.ts).map(|ts| ts.echo);
         self.tx.undo_spurious_syn_ack(echo.map(|echo| echo.wrapping_sub(self.peer.stamps.offset)));
         self.opened(cx, seg, None);

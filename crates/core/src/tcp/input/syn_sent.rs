@@ -78,6 +78,8 @@ impl Conn {
         // The answer to the first SYN: only patience was lacking (`tcp_try_undo_spurious_syn`).
         let echo = seg.options.timestamps.filter(|_| self.peer.ts).map(|ts| ts.echo);
         self.tx.undo_spurious_syn(echo.map(|echo| echo.wrapping_sub(self.peer.stamps.offset)));
+        // The window counts before what is acknowledged does, which a D-SACK is judged by (`tcp_ack_update_window`).
+        self.tx.note_window(self.snd.wnd);
         // Without SACK, Loss after a timeout of the SYN would hold until more than the SYN is acknowledged.
         self.tx.set_sack(self.peer.sack);
         self.acknowledge(cx, seg, true);

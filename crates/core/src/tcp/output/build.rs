@@ -101,6 +101,7 @@ impl Conn {
     pub(super) fn control(&mut self, cx: &mut Cx<'_>, repr: TcpRepr) -> Outgoing {
         cx.trace(Ev::Out(repr.seq, 0, repr.flags.bits() as u8));
         self.path.pacing.renew(cx.now);
+        self.path.ecn.left(false);
         self.rest.stats.segs_out = self.rest.stats.segs_out.wrapping_add(1);
         cx.count.tcp.out_segs += 1;
         let mut out = Outgoing::control(repr);
@@ -197,6 +198,7 @@ impl Conn {
         if ect && self.tx.take_cwr() {
             flags.insert(TcpFlags::CWR);
         }
+        self.path.ecn.left(ect);
         let repr = self.data_header(cx, plan, flags, again);
         cx.trace(Ev::Out(repr.seq, len, repr.flags.bits() as u8));
         let charge = len + PACKET_CHARGE;

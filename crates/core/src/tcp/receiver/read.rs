@@ -10,6 +10,10 @@ impl Receiver {
         let (step, max) = self.up_to_mark(skip, buf.len());
         let n = self.intake.queue.peek(skip as usize + usize::from(step), &mut buf[..max]);
         cx.count.own.payload_copied_out += n as u64;
+        if n > 0 {
+            // A look ends a measure of the reader's pace as a read does, though nothing is taken (`tcp_rcv_space_adjust`).
+            self.intake.grow_for_reader(cx);
+        }
         self.cleanup(cx, n > 0, self.is_shut());
         n
     }

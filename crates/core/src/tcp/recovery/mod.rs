@@ -84,6 +84,8 @@ pub(super) struct Ack {
     pub(super) sampler: Sampler,
     /// First and last transmission times of what was newly sacked and never retransmitted.
     pub(super) sacked_at: Option<(Instant, Instant)>,
+    /// Sequence numbers in the first SACK block, of which offsets show only those behind the ISN.
+    pub(super) first_len: u32,
     /// Largest window the peer ever offered.
     pub(super) max_window: u32,
     /// End of the peer's window.

@@ -91,7 +91,7 @@ impl Recovery {
         } else {
             return false;
         }
-        let segs = self.dsack_seen(e, ack, start, end);
+        let segs = self.dsack_seen(e, ack, end);
         if segs == 0 {
             e.cx.count.tcp_ext.tcp_dsack_ignored_dubious += 1;
             return false;
@@ -108,14 +108,14 @@ impl Recovery {
     }
 
     /// How many segments a D-SACK stands for; 0 when it is not credible (`tcp_dsack_seen`).
-    fn dsack_seen(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, start: u64, end: u64) -> u32 {
-        let len = end.saturating_sub(start);
-        if len == 0 || len > u64::from(ack.max_window) {
+    fn dsack_seen(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, end: u64) -> u32 {
+        let (len, mss) = (ack.first_len, u32::from(e.flight.mss));
+        if len == 0 || len > ack.max_window {
             return 0;
         }
         let mut segs = 1;
-        if len > u64::from(e.flight.mss) {
-            segs = len.div_ceil(u64::from(e.flight.mss.max(1))) as u32;
+        if len > mss {
+            segs = len.div_ceil(mss.max(1));
         } else if self.tlp.high_seq.is_some_and(|high| high.get() == end) {
             ack.facts |= fact::DSACK_TLP;
         }

@@ -57,6 +57,8 @@ struct Joined {
     from: u64,
     /// One that joined it starts within a segment: what is left of it may be fewer than the segments that its parts had.
     uneven: bool,
+    /// PSH, where a part of it had that, or its end if it was cut.
+    push: u16,
 }
 
 /// Segments of a buffer of `mss` bytes each that end within `from..to`. Those of a buffer that was cut are counted from where it starts
@@ -236,7 +238,8 @@ impl Flight {
         }
         let buffers = self.buffers.get_or_insert_default();
         buffers.inner = buffers.inner.saturating_sub(u32::from(apart));
-        buffers.joined.insert(buffer.start, Joined { end: at, uneven: false, ..whole });
+        // The end keeps PSH.
+        buffers.joined.insert(buffer.start, Joined { end: at, uneven: false, push: 0, ..whole });
         buffers.joined.insert(at, Joined { from: at, uneven: false, ..whole });
         // Each part counts as many segments as its length makes (`tcp_fragment`).
         self.recount_joined((buffer.start, at), whole.mss, true);
@@ -324,13 +327,15 @@ impl Flight {
         }
         let buffers = self.buffers.get_or_insert_default();
         let (end, left, mss, from) = (buffer.end, before.left, before.seglen, before.start);
-        let mut uneven = !(buffer.start - from).is_multiple_of(mss.max(1))
-            || buffers.joined.get(&from).is_some_and(|j| j.uneven);
         // One that has just been sacked was alone.
-        if buffer.has(flag::SACKED) {
-            uneven |= buffers.joined.remove(&buffer.start).is_some_and(|j| j.uneven);
-        }
-        buffers.joined.insert(from, Joined { end, left, mss, from, uneven });
+        let second = if buffer.has(flag::SACKED) { buffers.joined.remove(&buffer.start) } else { None };
+        let parts = [buffers.joined.get(&from).copied(), second];
+        let uneven =
+            !(buffer.start - from).is_multiple_of(mss.max(1)) || parts.iter().flatten().any(|j| j.uneven);
+        let push =
+            parts.iter().zip([before, buffer]).map(|(j, b)| j.map_or(b.flags & flag::PUSH, |j| j.push));
+        let push = push.fold(0, |all, push| all | push);
+        buffers.joined.insert(from, Joined { end, left, mss, from, uneven, push });
         buffers.inner += 1;
         self.tx.on_changed(from, end);
         whole
@@ -368,16 +373,14 @@ impl Flight {
     pub(super) fn part_buffers(&mut self) {
         let mut copied = 0;
         for (start, joined) in self.buffers.take().map(|buffers| buffers.joined).unwrap_or_default() {
-            let mut push = 0;
             let mut last = None;
             for (_, sent) in self.tx.range_mut(start, joined.end) {
                 sent.count_as(joined.left);
-                push |= sent.flags & flag::PUSH;
                 sent.flags &= !flag::PUSH;
                 last = Some(sent);
             }
             if let Some(last) = last {
-                last.flags |= push;
+                last.flags |= joined.push;
             }
             let mut delta = self.tx.join_range(start, joined.end, &mut copied);
             // What stays apart is sent by itself.
@@ -403,7 +406,8 @@ impl Flight {
         Some(sent.segs.min(u16::try_from(left).unwrap_or(u16::MAX)))
     }
 
-    /// `ack` takes the front of a buffer: the record at `start`, which ends at `end`, or a part of it.
+    /// `ack` takes the front of a buffer: the record at `start`, which ends at `end`, or a part of it. What is left keeps its PSH
+    /// (`tcp_trim_head`).
     pub(super) fn cut_buffer(&mut self, start: u64, end: u64, ack: u64) {
         let to = end.min(ack);
         if self.sacked_out == 0 {

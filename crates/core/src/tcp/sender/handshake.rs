@@ -114,7 +114,10 @@ impl Sender {
             self.recovery.undo.stamp = None;
         }
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        e.timer.clear();
+        // Before this nothing but RACK has set the timer, by this very acknowledgement.
+        if !matches!(e.timer.get(), Some((TimerKind::Reorder, _))) {
+            e.timer.clear();
+        }
         e.rearm_rto();
     }
 }

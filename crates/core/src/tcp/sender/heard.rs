@@ -115,6 +115,7 @@ impl Sender {
             reord: u64::MAX,
             sampler: Sampler::default(),
             sacked_at: None,
+            first_len: input.sack.first().map_or(0, |&(s, t)| if s.before(t) { t.since(s) } else { 0 }),
             max_window: self.max_window,
             wnd_end: self.offset(input.wnd_end),
         }

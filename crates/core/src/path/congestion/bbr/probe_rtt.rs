@@ -37,8 +37,8 @@ impl Bbr {
         if self.mode == Mode::ProbeRtt {
             self.probe(cx, window, &sample.flow);
         }
-        // A flow has begun again when something of it arrives.
-        if sample.delivered > 0 {
+        // A flow has begun again when something of it arrives, of which a D-SACK alone tells nothing.
+        if sample.sampled {
             self.out.idle_restart = false;
         }
     }

@@ -73,6 +73,7 @@ impl Rig {
             prior_in_flight: in_flight + delivered,
             rtt: Some(Duration::from_micros(rtt_us)),
             rate: Some(RateSample::of(self.steady.unwrap_or(delivered), 10_000_000, flow.app_limited)),
+            sampled: delivered > 0,
             ..AckSample::default()
         };
         self.bbr.cong_avoid(&mut self.world.cx(now), &mut self.window, &sample);
