@@ -1,6 +1,6 @@
 //! UDP sockets: connect, send and receive datagrams (`udp_sendmsg`, `udp_recvmsg`).
 use crate::abi::{
-    AF_INET, EPOLLOUT, IP_FREEBIND, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC,
+    AF_INET, EPOLLOUT, IP_FREEBIND, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_PROBE, MSG_TRUNC,
     SO_BINDTODEVICE, SOL_IP, SOL_SOCKET,
 };
 use crate::block::Progress;
@@ -186,6 +186,10 @@ impl Host {
         }
         if write.data.len() > if to_v4 { LEN_MAX_V4 } else { LEN_MAX_V6 } {
             return Err(Errno::EMSGSIZE);
+        }
+        // Whoever asks for the way alone sends nothing (`ip_make_skb`).
+        if write.has(MSG_PROBE) {
+            return Ok(Some(Reply::ok(write.data.len() as i64)));
         }
         if let Some(errno) = self.files.sock_mut(write.fd)?.take_error() {
             return Err(errno);

@@ -111,6 +111,12 @@ impl Host {
         }
     }
 
+    /// Its connection is over, TIME-WAIT too, and the port was not its own (`tcp_done`: `inet_put_port`).
+    fn has_given_back(&self, sock: &Sock) -> bool {
+        matches!(sock.kind, Kind::Conn(id) if !matches!(self.stack.tcp_state(id), Ok(state) if state != State::Close))
+            && !self.has_port(sock)
+    }
+
     /// The connection is over: what Linux calls TCP_CLOSE, TIME-WAIT included.
     pub(crate) fn is_over(&self, id: SocketId) -> bool {
         matches!(self.stack.tcp_state(id), Ok(State::Close | State::TimeWait) | Err(_))
@@ -181,7 +187,9 @@ impl Host {
         let Some(mine) = sock.bound else { return false };
         self.files.iter().any(|(other, file)| match file {
             File::Socket(b) => {
-                other != fd && self.place_of(b).is_some_and(|theirs| collide((sock, mine), (b, theirs)))
+                other != fd
+                    && !self.has_given_back(b)
+                    && self.place_of(b).is_some_and(|theirs| collide((sock, mine), (b, theirs)))
             }
             _ => false,
         })

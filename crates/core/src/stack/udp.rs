@@ -329,10 +329,22 @@ impl Stack {
             ttl: ttl.unwrap_or_else(|| self.default_ttl(peer.is_ipv6())),
             tos,
             dont_fragment: discovery.sets_df(fits, dst.mtu_locked || self.env.sysctl.ip_no_pmtu_disc != 0),
+            flow_label: self.label_of(local, peer),
             ..OutputParams::new(local.ip(), peer.ip(), protocol::UDP)
         };
         self.ip.output(&mut self.env.cx(self.now, Some(id)), &dst, &params, packet, &mut self.down.outbox);
         self.dispatch();
+    }
+}
+
+impl Stack {
+    /// The flow label of datagrams between two addresses, of IPv6 alone (RFC 6437 section 3; `ip6_make_flowlabel`).
+    fn label_of(&self, local: SocketAddr, peer: SocketAddr) -> u32 {
+        if peer.is_ipv4() {
+            return 0;
+        }
+        let (src, dst) = ((local.ip(), local.port()), (peer.ip(), peer.port()));
+        self.ip.flow_ids(src, dst, protocol::UDP).flow_label
     }
 }
 
