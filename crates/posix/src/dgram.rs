@@ -1,6 +1,6 @@
 //! UDP sockets: connect, send and receive datagrams (`udp_sendmsg`, `udp_recvmsg`).
 use crate::abi::{
-    AF_INET, EPOLLOUT, IP_FREEBIND, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC,
+    AF_INET, EPOLLOUT, IP_FREEBIND, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_PROBE, MSG_TRUNC,
     SO_BINDTODEVICE, SOL_IP, SOL_SOCKET,
 };
 use crate::block::Progress;
@@ -12,6 +12,7 @@ use crate::host::Host;
 use crate::poll::WRITING;
 use crate::recv::Read;
 use crate::send::Write;
+use crate::stream::lacks_device;
 use core::net::{Ipv4Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId};
 use lowwater_core::udp::BindManner;
@@ -64,7 +65,11 @@ impl Host {
         let id = self.udp_id(fd)?;
         let sock = self.files.sock(fd)?;
         let from = self.udp_source(sock);
-        let remote = Self::stack_remote(udp_addr(sock, name, Errno::EAFNOSUPPORT)?, from);
+        let remote = udp_addr(sock, name, Errno::EAFNOSUPPORT)?;
+        if lacks_device(sock, remote) {
+            return Err(Errno::EINVAL);
+        }
+        let remote = Self::stack_remote(remote, from);
         self.may_reach(from, remote)?;
         self.stack.udp_connect(self.now, id, remote)?;
         Ok(Reply::ok(0))
@@ -181,6 +186,10 @@ impl Host {
         }
         if write.data.len() > if to_v4 { LEN_MAX_V4 } else { LEN_MAX_V6 } {
             return Err(Errno::EMSGSIZE);
+        }
+        // Whoever asks for the way alone sends nothing (`ip_make_skb`).
+        if write.has(MSG_PROBE) {
+            return Ok(Some(Reply::ok(write.data.len() as i64)));
         }
         if let Some(errno) = self.files.sock_mut(write.fd)?.take_error() {
             return Err(errno);

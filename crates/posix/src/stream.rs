@@ -1,7 +1,7 @@
 //! The life of a TCP socket: bind, listen, accept, connect, shutdown, close.
 use crate::abi::{
-    IPV6_V6ONLY, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_PEEK_OFF, SO_REUSEADDR, SO_REUSEPORT, SOCK_CLOEXEC,
-    SOCK_NONBLOCK, SOL_IP, SOL_IPV6, SOL_SOCKET,
+    IPV6_V6ONLY, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_BINDTODEVICE, SO_PEEK_OFF, SO_REUSEADDR, SO_REUSEPORT,
+    SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_IP, SOL_IPV6, SOL_SOCKET,
 };
 use crate::block::Progress;
 use crate::call::{Fd, Name, Reply};
@@ -46,6 +46,13 @@ fn shares_of(sock: &Sock) -> Shares {
     Shares { addr: has(SO_REUSEADDR), port: has(SO_REUSEPORT) }
 }
 
+/// A link-local address is none without its device, which sin6_scope_id names, or SO_BINDTODEVICE before (`__inet6_bind`, `tcp_v6_connect`,
+/// `__ip6_datagram_connect`).
+pub(crate) fn lacks_device(sock: &Sock, addr: SocketAddr) -> bool {
+    matches!(addr, SocketAddr::V6(to) if to.ip().is_unicast_link_local() && to.scope_id() == 0)
+        && sock.plain(SOL_SOCKET, SO_BINDTODEVICE) == 0
+}
+
 impl Host {
     /// bind(2): `__inet_bind`, `__inet6_bind`.
     pub(crate) fn bind(&mut self, fd: Fd, name: Name) -> Result<Reply, Errno> {
@@ -64,6 +71,9 @@ impl Host {
         }
         // Sockets of IPv6 ask that before they look whose the address is.
         if v6 && self.has_port(sock) {
+            return Err(Errno::EINVAL);
+        }
+        if lacks_device(sock, addr) {
             return Err(Errno::EINVAL);
         }
         let any = sock.plain(SOL_IP, crate::abi::IP_FREEBIND) != 0;
@@ -99,6 +109,12 @@ impl Host {
             Kind::Udp(_) => kept,
             Kind::Listener(_) => true,
         }
+    }
+
+    /// Its connection is over, TIME-WAIT too, and the port was not its own (`tcp_done`: `inet_put_port`).
+    fn has_given_back(&self, sock: &Sock) -> bool {
+        matches!(sock.kind, Kind::Conn(id) if !matches!(self.stack.tcp_state(id), Ok(state) if state != State::Close))
+            && !self.has_port(sock)
     }
 
     /// The connection is over: what Linux calls TCP_CLOSE, TIME-WAIT included.
@@ -171,7 +187,9 @@ impl Host {
         let Some(mine) = sock.bound else { return false };
         self.files.iter().any(|(other, file)| match file {
             File::Socket(b) => {
-                other != fd && self.place_of(b).is_some_and(|theirs| collide((sock, mine), (b, theirs)))
+                other != fd
+                    && !self.has_given_back(b)
+                    && self.place_of(b).is_some_and(|theirs| collide((sock, mine), (b, theirs)))
             }
             _ => false,
         })
@@ -331,6 +349,9 @@ impl Host {
         }
         if remote.ip().is_multicast() || remote.ip() == IpAddr::V4(Ipv4Addr::BROADCAST) {
             return Err(Errno::ENETUNREACH);
+        }
+        if lacks_device(sock, remote) {
+            return Err(Errno::EINVAL);
         }
         let remote = Self::stack_remote(remote, sock.bound);
         self.may_reach(sock.bound, remote)?;

@@ -30,7 +30,7 @@ pub enum Unreachable {
 pub enum IcmpKind {
     /// Destination unreachable.
     Unreachable(Unreachable),
-    /// Too big for a link of this MTU in bytes of IP packet, not below the family's floor.
+    /// Too big for a link of this MTU in bytes of IP packet, which may be below the family's floor.
     TooBig(u16),
     /// TTL or reassembly time ran out.
     TimeExceeded,

@@ -2,7 +2,6 @@
 use super::icmp::{Embedded, IcmpError, IcmpKind, IcmpMessage, Unreachable, quoted_ttl};
 use super::icmp_output::message_packet;
 use super::{Ingress, Input, Ip, Outbox, OutputParams};
-use crate::base::limits::MIN_PMTU_V6;
 use crate::base::{Cx, DropWhy, Error};
 use core::net::{IpAddr, Ipv6Addr};
 use lowwater_wire::icmp4::{self, Icmp4Repr, Icmp4View};
@@ -45,8 +44,6 @@ fn kind_v6(repr: &Icmp6Repr<'_>) -> Option<IcmpKind> {
             2 | 3 => Unreachable::Host,
             _ => Unreachable::Other(Error::ProtocolProblem),
         }),
-        // Every link of IPv6 carries 1,280 bytes; who says less says nothing (RFC 8201 section 4).
-        Icmp6Repr::PacketTooBig { mtu, .. } if mtu < u32::from(MIN_PMTU_V6) => return None,
         Icmp6Repr::PacketTooBig { mtu, .. } => IcmpKind::TooBig(u16::try_from(mtu).unwrap_or(u16::MAX)),
         Icmp6Repr::TimeExceeded { .. } => IcmpKind::TimeExceeded,
         Icmp6Repr::ParameterProblem { code: icmp6::UNRECOGNIZED_NEXT_HEADER, .. } => {

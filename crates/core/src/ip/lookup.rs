@@ -1,6 +1,6 @@
 //! From a destination to a [`Dst`]: route, source address, path MTU and next hop in one answer that a flow may cache.
 use super::pmtu::Learnt;
-use super::{Dst, Ip, Route, source};
+use super::{DeviceId, Dst, Ip, Route, source};
 use crate::base::limits::{MIN_PMTU_V4, MIN_PMTU_V6};
 use crate::base::{Error, Instant, RouteMetrics};
 use core::net::IpAddr;
@@ -44,6 +44,12 @@ impl Ip {
             generation: self.generation,
             local: self.ifaces.owner_of(dst).is_some(),
         })
+    }
+
+    /// Bytes of IP packet that a device takes; none where it is gone.
+    #[must_use]
+    pub fn device_mtu(&self, device: DeviceId) -> u16 {
+        self.ifaces.get(device).map_or(0, |iface| iface.mtu)
     }
 
     /// What the route to `dst` from `src` asks of connections.

@@ -1,6 +1,7 @@
 //! ICMP errors: from the packet that they embed to the flow that sent it.
 use super::Stack;
 use super::demux::Flow;
+use crate::base::limits::MIN_PMTU_V6;
 use crate::base::{DropWhy, Error, SocketId, Tuple};
 use crate::ip::{IcmpError, IcmpKind, IcmpMessage, Unreachable};
 use crate::socket::{Holder, IcmpHeard, Pending, RequestId, Socket, Turn};
@@ -33,8 +34,19 @@ const fn lasts(message: &IcmpMessage, v6: bool) -> bool {
         (false, 3, code) => !matches!(code, 0 | 1 | 5 | 11 | 12),
         (false, ty, _) => ty == 12,
         (true, 1, code) => !matches!(code, 0 | 2 | 3),
-        (true, ty, _) => !matches!(ty, 0 | 2 | 3),
+        (true, ty, _) => ty == 4,
     }
+}
+
+/// A datagram socket is told of what was too long. Over IPv4 IP_PMTUDISC_DONT keeps it from that (`__udp4_lib_err`); over IPv6 who does not
+/// believe it does not hear it, and to IPV6_PMTUDISC_DONT it is an error that may pass (`udpv6_err`).
+fn hears_of_sizes(discovery: MtuDiscovery, v6: bool) -> bool {
+    if v6 { discovery.believes() } else { discovery != MtuDiscovery::Dont }
+}
+
+/// Every link of IPv6 carries 1,280 bytes: who says less says nothing about the path (RFC 8201 section 4).
+const fn is_below_all_links(error: &IcmpError) -> bool {
+    matches!(error.kind, IcmpKind::TooBig(mtu) if error.from.is_ipv6() && mtu < MIN_PMTU_V6)
 }
 
 /// Which errors Linux drops a request for: `tcp_v4_err` names the unreachable ones, `tcp_v6_err` takes those that its table
@@ -65,10 +77,16 @@ impl Stack {
         let e = &error.embedded;
         let tuple =
             Tuple { local_ip: e.src, remote_ip: e.dst, local_port: e.src_port, remote_port: e.dst_port };
+        let of_datagram = e.protocol == protocol::UDP && !self.is_sctp_over_udp(e.src_port);
+        // Datagram sockets hear of it all the same (`udpv6_err`).
+        if is_below_all_links(error) && !of_datagram {
+            self.env.count.dropped(DropWhy::IcmpIgnored);
+            return;
+        }
         let known = match e.protocol {
             protocol::TCP => self.icmp_error_tcp(&tuple, error),
-            protocol::UDP if self.is_sctp_over_udp(e.src_port) => self.icmp_error_sctp_udp(&tuple, error),
-            protocol::UDP => self.icmp_error_udp(&tuple, error),
+            protocol::UDP if of_datagram => self.icmp_error_udp(&tuple, error),
+            protocol::UDP => self.icmp_error_sctp_udp(&tuple, error),
             protocol::SCTP => self.icmp_error_sctp(&tuple, error),
             // Our own echo replies and resets: only what they teach about the path would matter.
             _ => false,
@@ -137,22 +155,18 @@ impl Stack {
         let Some(id) = self.udp_receiver(tuple) else { return false };
         let Some(entry) = self.sockets.get_mut(id) else { return false };
         let Socket::Udp(udp) = &mut entry.socket else { return false };
+        if let IcmpKind::TooBig(mtu) = error.kind
+            && udp.discovery_to(tuple.remote_ip).believes()
+        {
+            self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
+        }
         match error.kind {
-            IcmpKind::TooBig(mtu) => {
-                if udp.discovery[usize::from(tuple.is_v6())] != MtuDiscovery::Dont {
-                    if udp.on_icmp(Error::MessageTooLong, true, tuple.is_v6())
-                        && entry.holder == Holder::Owner
-                    {
-                        self.events.push_notice(&mut entry.pending, id, Notice::READABLE);
-                    }
-                    self.tell_udp_message(id, error);
-                }
-                self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
-            }
-            // It may end nothing (`udpv6_err`).
-            IcmpKind::Unknown => {}
+            IcmpKind::TooBig(_) if !hears_of_sizes(udp.discovery_to(tuple.remote_ip), tuple.is_v6()) => {}
             kind => {
-                let hard = lasts(&error.message, tuple.is_v6());
+                let hard = match kind {
+                    IcmpKind::TooBig(_) => udp.discovery_to(tuple.remote_ip) != MtuDiscovery::Dont,
+                    _ => lasts(&error.message, tuple.is_v6()),
+                };
                 if udp.on_icmp(error_of(kind, tuple.is_v6()), hard, tuple.is_v6())
                     && entry.holder == Holder::Owner
                 {

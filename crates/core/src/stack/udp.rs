@@ -191,11 +191,12 @@ impl Stack {
             return Err(Error::Invalid);
         }
         let src = source(self.udp(id)?, remote)?;
-        let dst = self.route(src, remote.ip())?;
+        let discovery = self.udp(id)?.discovery_to(remote.ip());
+        let dst = self.datagram_route(src, remote.ip(), discovery)?;
         let udp = self.udp(id)?;
         let local = udp.local;
         let overhead = wire::HEADER_LEN + if remote.is_ipv4() { 20 } else { 40 };
-        if udp.never_fragments(remote.ip()) && data.len() + overhead > usize::from(dst.mtu) {
+        if discovery.refuses() && data.len() + overhead > usize::from(dst.mtu) {
             return Err(Error::MessageTooLong);
         }
         let sent =
@@ -287,9 +288,9 @@ impl Stack {
             let Some(entry) = self.sockets.get_mut(id) else { return sent };
             let Socket::Udp(udp) = &mut entry.socket else { return sent };
             let Some(datagram) = udp.next_unsent() else { return sent };
-            let dont_fragment = udp.never_fragments(datagram.peer.ip());
+            let discovery = udp.discovery_to(datagram.peer.ip());
             let marks = udp.marks[usize::from(datagram.peer.is_ipv6())];
-            self.send_datagram(id, datagram, dont_fragment, marks);
+            self.send_datagram(id, datagram, discovery, marks);
         }
         if let Some(Socket::Udp(udp)) = self.sockets.get(id).map(|e| &e.socket)
             && udp.wants_output()
@@ -299,11 +300,23 @@ impl Stack {
         budget
     }
 
-    fn send_datagram(&mut self, id: SocketId, datagram: Datagram, dont_fragment: bool, marks: Marks) {
+    /// The way of a datagram, with the MTU that counts for it.
+    fn datagram_route(
+        &self,
+        src: Option<IpAddr>,
+        dst: IpAddr,
+        discovery: MtuDiscovery,
+    ) -> Result<Dst, Error> {
+        let found = self.route(src, dst)?;
+        let mtu = if discovery.goes_by_path() { found.mtu } else { self.ip.device_mtu(found.device) };
+        Ok(Dst { mtu, ..found })
+    }
+
+    fn send_datagram(&mut self, id: SocketId, datagram: Datagram, discovery: MtuDiscovery, marks: Marks) {
         let owner = Owner::new(FlowId::of(id), datagram.charge());
         let (local, peer) = (datagram.local, datagram.peer);
         let Marks { tos, ttl, priority } = marks;
-        let Ok(dst) = self.route(Some(local.ip()), peer.ip()) else {
+        let Ok(dst) = self.datagram_route(Some(local.ip()), peer.ip(), discovery) else {
             self.env.count.ip.out_no_routes += 1;
             self.env.count.dropped(DropWhy::NoRoute);
             self.refund(owner, true, Origin::Queue);
@@ -315,12 +328,23 @@ impl Stack {
         let params = OutputParams {
             ttl,
             tos,
-            // IP_PMTUDISC_WANT: routers must not fragment what fits the path as we know it.
-            dont_fragment: dont_fragment || (fits && !dst.mtu_locked && self.env.sysctl.ip_no_pmtu_disc == 0),
+            dont_fragment: discovery.sets_df(fits, dst.mtu_locked || self.env.sysctl.ip_no_pmtu_disc != 0),
+            flow_label: self.label_of(local, peer),
             ..OutputParams::new(local.ip(), peer.ip(), protocol::UDP)
         };
         self.ip.output(&mut self.env.cx(self.now, Some(id)), &dst, &params, packet, &mut self.down.outbox);
         self.dispatch();
+    }
+}
+
+impl Stack {
+    /// The flow label of datagrams between two addresses, of IPv6 alone (RFC 6437 section 3; `ip6_make_flowlabel`).
+    fn label_of(&self, local: SocketAddr, peer: SocketAddr) -> u32 {
+        if peer.is_ipv4() {
+            return 0;
+        }
+        let (src, dst) = ((local.ip(), local.port()), (peer.ip(), peer.port()));
+        self.ip.flow_ids(src, dst, protocol::UDP).flow_label
     }
 }
 

@@ -69,6 +69,42 @@ pub enum MtuDiscovery {
     Want,
     /// They are refused (IP_PMTUDISC_DO).
     Do,
+    /// What is beyond the device's MTU is refused, whatever the path carries (IP_PMTUDISC_PROBE).
+    Probe,
+    /// The same, and what routers say of sizes is not believed, and they may fragment (IP_PMTUDISC_INTERFACE).
+    Interface,
+    /// The same, and what is beyond the device's MTU is fragmented here (IP_PMTUDISC_OMIT).
+    Omit,
+}
+
+impl MtuDiscovery {
+    /// What is longer than may be is refused, and not fragmented (the contrary of `ip_sk_ignore_df`).
+    #[must_use]
+    pub const fn refuses(self) -> bool {
+        matches!(self, Self::Do | Self::Probe | Self::Interface)
+    }
+
+    /// Packets are as long as the path carries, and else as the device does (`ip_sk_use_pmtu`).
+    #[must_use]
+    pub const fn goes_by_path(self) -> bool {
+        matches!(self, Self::Dont | Self::Want | Self::Do)
+    }
+
+    /// Routers that say what they carry are believed (`ip_sk_accept_pmtu`).
+    #[must_use]
+    pub const fn believes(self) -> bool {
+        !matches!(self, Self::Interface | Self::Omit)
+    }
+
+    /// Routers may not fragment a packet: `fits` the path as we know it, which lets them (`locked`) or not (`__ip_make_skb`).
+    #[must_use]
+    pub const fn sets_df(self, fits: bool, locked: bool) -> bool {
+        match self {
+            Self::Do | Self::Probe => true,
+            Self::Want => fits && !locked,
+            Self::Dont | Self::Interface | Self::Omit => false,
+        }
+    }
 }
 
 /// How a socket has its place.
@@ -241,10 +277,10 @@ impl UdpSocket {
         u64::from(self.sent_charge).saturating_sub(above)
     }
 
-    /// What is too long for the path to `peer` is refused.
+    /// How long datagrams to `peer` may be.
     #[must_use]
-    pub fn never_fragments(&self, peer: IpAddr) -> bool {
-        self.discovery[usize::from(peer.is_ipv6())] == MtuDiscovery::Do
+    pub fn discovery_to(&self, peer: IpAddr) -> MtuDiscovery {
+        self.discovery[usize::from(peer.is_ipv6())]
     }
 
     /// An ICMP error about this socket's flow, of this family; true when the application must be told. Without IP_RECVERR that is only

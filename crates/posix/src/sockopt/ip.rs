@@ -7,14 +7,19 @@ use crate::files::{Kind, Sock};
 use crate::host::Host;
 use bytes::Bytes;
 use lowwater_core::qdisc::of_tos;
-use lowwater_core::tcp::SocketOptions;
 use lowwater_core::udp::MtuDiscovery;
 
-/// IP_PMTUDISC_DO and IP_PMTUDISC_PROBE refuse what the path does not carry whole.
-pub(super) fn discovery(options: &SocketOptions, v6: bool) -> MtuDiscovery {
-    let discover = if v6 { options.mtu_discover_v6 } else { options.mtu_discover };
+/// IP_MTU_DISCOVER and IPV6_MTU_DISCOVER; IPV6_DONTFRAG refuses besides what would be fragmented here (`__ip6_append_data`).
+pub(super) fn discovery(sock: &Sock, v6: bool) -> MtuDiscovery {
+    let discover = if v6 { sock.options.mtu_discover_v6 } else { sock.options.mtu_discover };
+    let whole = v6 && sock.plain(SOL_IPV6, IPV6_DONTFRAG) != 0;
     match i32::from(discover) {
-        IP_PMTUDISC_DO | IP_PMTUDISC_PROBE => MtuDiscovery::Do,
+        IP_PMTUDISC_DO => MtuDiscovery::Do,
+        IP_PMTUDISC_PROBE => MtuDiscovery::Probe,
+        IP_PMTUDISC_INTERFACE => MtuDiscovery::Interface,
+        IP_PMTUDISC_OMIT if whole => MtuDiscovery::Interface,
+        IP_PMTUDISC_OMIT => MtuDiscovery::Omit,
+        _ if whole => MtuDiscovery::Do,
         IP_PMTUDISC_DONT => MtuDiscovery::Dont,
         _ => MtuDiscovery::Want,
     }

@@ -67,7 +67,11 @@ impl Host {
             IPV6_MTU if n >= LEAST_MTU && self.files.sock(fd)?.stream => Ok(()),
             IPV6_MTU => Err(Errno::EINVAL),
             IPV6_MTU_DISCOVER | IPV6_MINHOPCOUNT if short => Err(Errno::EINVAL),
-            IPV6_DONTFRAG | IPV6_AUTOFLOWLABEL | IPV6_RECVFRAGSIZE => self.set_plain(fd, SOL_IPV6, name, n),
+            IPV6_DONTFRAG => {
+                self.set_plain(fd, SOL_IPV6, name, n)?;
+                self.renew_udp(fd)
+            }
+            IPV6_AUTOFLOWLABEL | IPV6_RECVFRAGSIZE => self.set_plain(fd, SOL_IPV6, name, n),
             _ if short => Self::may_set_plain(SOL_IPV6, name).and(Err(Errno::EINVAL)),
             IPV6_MINHOPCOUNT => {
                 let least = u8::try_from(n).map_err(|_| Errno::EINVAL)?;

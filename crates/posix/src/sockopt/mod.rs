@@ -172,8 +172,7 @@ impl Host {
         let rcvbuf = sock.options.rcvbuf.unwrap_or(sock.options.rmem);
         let sndbuf = sock.options.sndbuf.unwrap_or(sock.options.wmem);
         let buffers = self.stack.udp_set_buffers(id, rcvbuf, sndbuf);
-        let whole =
-            self.stack.udp_set_mtu_discovery(id, [false, true].map(|v6| ip::discovery(&sock.options, v6)));
+        let whole = self.stack.udp_set_mtu_discovery(id, [false, true].map(|v6| ip::discovery(sock, v6)));
         let o = &sock.options;
         let marks = [false, true].map(|v6| Marks {
             tos: o.tos_of(v6),

@@ -31,6 +31,18 @@ fn a_datagram_is_echoed_over_both_families() {
 }
 
 #[test]
+fn datagrams_of_ipv6_have_the_label_of_their_two_ends() {
+    let mut w = World::plain();
+    let client = w.stacks[0].udp_bind(w.now, at(v6(1), 0)).expect("free");
+    for port in [7, 7, 9] {
+        w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"x"), at(v6(2), port)).expect("room");
+    }
+    let labels = w.labels_in_flight();
+    assert_eq!(labels.len(), 3);
+    assert!(labels[0] != 0 && labels[0] == labels[1] && labels[1] != labels[2], "{labels:x?}");
+}
+
+#[test]
 fn large_datagrams_are_fragmented_and_reassembled_unless_forbidden() {
     for (a, b) in [(v4(1), v4(2)), (v6(1), v6(2))] {
         let mut w = World::plain();

@@ -175,6 +175,16 @@ impl World {
     }
 
     /// Runs for `time`, or until nothing happens any more.
+    /// The flow labels of what the first sender has handed to its device and nobody has received, of IPv6.
+    pub(super) fn labels_in_flight(&mut self) -> Vec<u32> {
+        self.transmit();
+        let label = |packet: &Packet| match packet.head.as_slice() {
+            [a, b, c, d, ..] => u32::from_be_bytes([*a, *b, *c, *d]) & 0xf_ffff,
+            _ => 0,
+        };
+        self.wires[0].flying.iter().map(|(_, packet)| label(packet)).collect()
+    }
+
     pub(super) fn run(&mut self, time: Duration) {
         let end = self.now + time;
         for _ in 0..1_000_000 {
