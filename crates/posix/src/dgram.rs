@@ -12,7 +12,6 @@ use crate::host::Host;
 use crate::poll::WRITING;
 use crate::recv::Read;
 use crate::send::Write;
-use crate::stream::lacks_device;
 use core::net::{Ipv4Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId};
 use lowwater_core::udp::BindManner;
@@ -66,9 +65,7 @@ impl Host {
         let sock = self.files.sock(fd)?;
         let from = self.udp_source(sock);
         let remote = udp_addr(sock, name, Errno::EAFNOSUPPORT)?;
-        if lacks_device(sock, remote) {
-            return Err(Errno::EINVAL);
-        }
+        self.find_device(fd, remote)?;
         let remote = Self::stack_remote(remote, from);
         self.may_reach(from, remote)?;
         self.stack.udp_connect(self.now, id, remote)?;

@@ -260,7 +260,10 @@ pub(crate) fn take_addr(v6: bool, name: crate::call::Name) -> Result<SocketAddr,
         // A sockaddr_in is shorter than what an AF_INET6 socket wants; the other way round only the family is wrong.
         Name::Inet(SocketAddr::V4(_)) if v6 => Err(Errno::EINVAL),
         Name::Inet(SocketAddr::V6(_)) if !v6 => Err(Errno::EAFNOSUPPORT),
-        Name::Inet(addr) => Ok(SocketAddr::new(addr.ip().to_canonical(), addr.port())),
+        Name::Inet(addr) if addr.ip().to_canonical().is_ipv4() => {
+            Ok(SocketAddr::new(addr.ip().to_canonical(), addr.port()))
+        }
+        Name::Inet(addr) => Ok(addr),
     }
 }
 

@@ -46,13 +46,6 @@ fn shares_of(sock: &Sock) -> Shares {
     Shares { addr: has(SO_REUSEADDR), port: has(SO_REUSEPORT) }
 }
 
-/// A link-local address is none without its device, which sin6_scope_id names, or SO_BINDTODEVICE before (`__inet6_bind`, `tcp_v6_connect`,
-/// `__ip6_datagram_connect`).
-pub(crate) fn lacks_device(sock: &Sock, addr: SocketAddr) -> bool {
-    matches!(addr, SocketAddr::V6(to) if to.ip().is_unicast_link_local() && to.scope_id() == 0)
-        && sock.plain(SOL_SOCKET, SO_BINDTODEVICE) == 0
-}
-
 impl Host {
     /// bind(2): `__inet_bind`, `__inet6_bind`.
     pub(crate) fn bind(&mut self, fd: Fd, name: Name) -> Result<Reply, Errno> {
@@ -73,9 +66,9 @@ impl Host {
         if v6 && self.has_port(sock) {
             return Err(Errno::EINVAL);
         }
-        if lacks_device(sock, addr) {
-            return Err(Errno::EINVAL);
-        }
+        self.find_device(fd, addr)?;
+        let addr = SocketAddr::new(addr.ip(), addr.port());
+        let sock = self.files.sock(fd)?;
         let any = sock.plain(SOL_IP, crate::abi::IP_FREEBIND) != 0;
         if !any && !addr.ip().is_unspecified() && !self.is_ours(addr.ip()) {
             return Err(Errno::EADDRNOTAVAIL);
@@ -98,6 +91,21 @@ impl Host {
             self.files.sock_mut(fd)?.knobs.plain.insert((SOL_IPV6, IPV6_V6ONLY), 1);
         }
         Ok(Reply::ok(0))
+    }
+
+    /// An address of a link is none without the device, which sin6_scope_id names, for the socket's other addresses too, or SO_BINDTODEVICE
+    /// has named (`__inet6_bind`, `tcp_v6_connect`, `__ip6_datagram_connect`).
+    pub(crate) fn find_device(&mut self, fd: Fd, addr: SocketAddr) -> Result<(), Errno> {
+        let SocketAddr::V6(to) = addr else { return Ok(()) };
+        let of_group = to.ip().is_multicast() && matches!(to.ip().octets()[1] & 0xf, 1 | 2);
+        if !to.ip().is_unicast_link_local() && !of_group {
+            return Ok(());
+        }
+        let sock = self.files.sock_mut(fd)?;
+        if to.scope_id() != 0 {
+            sock.knobs.plain.insert((SOL_SOCKET, SO_BINDTODEVICE), 1);
+        }
+        if sock.plain(SOL_SOCKET, SO_BINDTODEVICE) == 0 { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
     /// It has a port (`inet_num`). A connection that is over has given back one that the system had chosen.
@@ -350,9 +358,8 @@ impl Host {
         if remote.ip().is_multicast() || remote.ip() == IpAddr::V4(Ipv4Addr::BROADCAST) {
             return Err(Errno::ENETUNREACH);
         }
-        if lacks_device(sock, remote) {
-            return Err(Errno::EINVAL);
-        }
+        self.find_device(fd, remote)?;
+        let sock = self.files.sock(fd)?;
         let remote = Self::stack_remote(remote, sock.bound);
         self.may_reach(sock.bound, remote)?;
         let (bound, options) = (sock.bound, sock.options.clone());

@@ -2,6 +2,7 @@
 mod support;
 
 use bytes::Bytes;
+use core::net::SocketAddrV6;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Errno, Fd, Host, Name, Piece, SendKind};
@@ -109,4 +110,23 @@ fn datagrams_carry_the_type_of_service_and_the_hops_of_their_socket() {
     ok(&mut host, setint(s6, SOL_IPV6, IPV6_TCLASS, 0x2e));
     ok(&mut host, setint(s6, SOL_IPV6, IPV6_UNICAST_HOPS, 9));
     ok(&mut host, sendto(s6, b"x", B6, 9));
+}
+
+/// What names a device counts for the addresses after it, and a group of a link needs one as well (seen on Linux 6.18).
+#[test]
+fn an_address_of_a_link_needs_its_device_once() {
+    let scoped = |ip: &str| Name::Inet(SocketAddrV6::new(ip.parse().expect("IPv6"), 7, 0, 2).into());
+    let mut host = host(A, "fe80::5");
+    for group in ["fe80::1", "ff02::1", "ff01::1"] {
+        let fd = udp(&mut host, AF_INET6);
+        assert_eq!(fails(&mut host, connect(fd, group, 7)), Errno::EINVAL, "{group}");
+    }
+    let bound = udp(&mut host, AF_INET6);
+    ok(&mut host, Call::Bind { fd: bound, addr: scoped("fe80::5") });
+    ok(&mut host, connect(bound, "fe80::1", 7));
+    let fd = udp(&mut host, AF_INET6);
+    ok(&mut host, Call::Connect { fd, addr: scoped("fe80::1") });
+    ok(&mut host, connect(fd, "fe80::2", 7));
+    ok(&mut host, Call::Connect { fd, addr: Name::Unspec });
+    assert_eq!(fails(&mut host, connect(fd, "fe80::1", 7)), Errno::EINVAL, "forgotten with the peer");
 }

@@ -164,7 +164,10 @@ impl Stack {
             IcmpKind::TooBig(_) if !hears_of_sizes(udp.discovery_to(tuple.remote_ip), tuple.is_v6()) => {}
             kind => {
                 let hard = match kind {
-                    IcmpKind::TooBig(_) => udp.discovery_to(tuple.remote_ip) != MtuDiscovery::Dont,
+                    IcmpKind::TooBig(_) => !matches!(
+                        udp.discovery_to(tuple.remote_ip),
+                        MtuDiscovery::Dont | MtuDiscovery::Refuse
+                    ),
                     _ => lasts(&error.message, tuple.is_v6()),
                 };
                 if udp.on_icmp(error_of(kind, tuple.is_v6()), hard, tuple.is_v6())

@@ -496,8 +496,7 @@ impl Conn {
         self.rx.ack.set_delay_max(self.options.delack_max_us);
         if old.congestion != self.options.congestion {
             self.path.set_congestion(self.options.congestion);
-            // In a handshake too, though what it begins with is settled anew behind that; but what paces stays paced, and a connection that was
-            // accepted with its SYN has begun already (`tcp_reinit_congestion_control`).
+            // In a handshake too, behind which it does not begin again (`tcp_reinit_congestion_control`).
             if self.state != State::Close {
                 self.tx.start_congestion(cx, &mut self.path);
             }

@@ -270,7 +270,10 @@ impl Sender {
         path.window.stamp = cx.now;
         self.usage.last_sent = cx.now;
         self.usage.round_end = self.flight.tx.nxt();
-        self.start_congestion(cx, path);
+        // One that was set during the handshake keeps what it has learnt from that.
+        if !self.usage.begun {
+            self.start_congestion(cx, path);
+        }
     }
 
     /// The window that a pause leads back to, in segments.
@@ -280,6 +283,7 @@ impl Sender {
 
     /// The controller's work begins (`tcp_init_congestion_control`). Reductions of one before it are not undone.
     pub fn start_congestion(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
+        self.usage.begun = true;
         self.recovery.undo.prior_ssthresh = 0;
         path.ecn.left(false);
         let flight = &self.flight;

@@ -20,6 +20,8 @@ pub(super) struct Usage {
     pub(super) initial: u16,
     /// When data was last sent (`lsndtime`).
     pub(super) last_sent: Instant,
+    /// The controller has begun (`icsk_ca_initialized`).
+    pub(super) begun: bool,
 }
 
 impl Usage {
@@ -31,6 +33,7 @@ impl Usage {
             limited: false,
             initial: Window::INITIAL as u16,
             last_sent: Instant::ZERO,
+            begun: false,
         }
     }
 

@@ -75,19 +75,21 @@ pub enum MtuDiscovery {
     Interface,
     /// The same, and what is beyond the device's MTU is fragmented here (IP_PMTUDISC_OMIT).
     Omit,
+    /// What is beyond the path MTU is refused, and what routers say of sizes is no error that lasts (IPV6_PMTUDISC_DONT with IPV6_DONTFRAG).
+    Refuse,
 }
 
 impl MtuDiscovery {
     /// What is longer than may be is refused, and not fragmented (the contrary of `ip_sk_ignore_df`).
     #[must_use]
     pub const fn refuses(self) -> bool {
-        matches!(self, Self::Do | Self::Probe | Self::Interface)
+        matches!(self, Self::Do | Self::Probe | Self::Interface | Self::Refuse)
     }
 
     /// Packets are as long as the path carries, and else as the device does (`ip_sk_use_pmtu`).
     #[must_use]
     pub const fn goes_by_path(self) -> bool {
-        matches!(self, Self::Dont | Self::Want | Self::Do)
+        matches!(self, Self::Dont | Self::Want | Self::Do | Self::Refuse)
     }
 
     /// Routers that say what they carry are believed (`ip_sk_accept_pmtu`).
@@ -102,7 +104,7 @@ impl MtuDiscovery {
         match self {
             Self::Do | Self::Probe => true,
             Self::Want => fits && !locked,
-            Self::Dont | Self::Interface | Self::Omit => false,
+            Self::Dont | Self::Interface | Self::Omit | Self::Refuse => false,
         }
     }
 }

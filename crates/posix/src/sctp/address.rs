@@ -172,7 +172,10 @@ const fn any(v6: bool) -> IpAddr {
 pub(super) fn sctp_addr(sock: &Sock, name: Name) -> Result<SocketAddr, Errno> {
     let addr = match name {
         Name::Inet(addr @ SocketAddr::V4(_)) => addr,
-        _ => take_addr(sock.v6, name)?,
+        _ => {
+            let addr = take_addr(sock.v6, name)?;
+            SocketAddr::new(addr.ip(), addr.port())
+        }
     };
     if sock.v6only() && addr.is_ipv4() { Err(Errno::EINVAL) } else { Ok(addr) }
 }

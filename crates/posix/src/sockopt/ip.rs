@@ -19,6 +19,7 @@ pub(super) fn discovery(sock: &Sock, v6: bool) -> MtuDiscovery {
         IP_PMTUDISC_INTERFACE => MtuDiscovery::Interface,
         IP_PMTUDISC_OMIT if whole => MtuDiscovery::Interface,
         IP_PMTUDISC_OMIT => MtuDiscovery::Omit,
+        IP_PMTUDISC_DONT if whole => MtuDiscovery::Refuse,
         _ if whole => MtuDiscovery::Do,
         IP_PMTUDISC_DONT => MtuDiscovery::Dont,
         _ => MtuDiscovery::Want,

@@ -4,6 +4,7 @@ use super::{Told, Value};
 use crate::abi::*;
 use crate::call::Fd;
 use crate::errno::Errno;
+use crate::files::Sock;
 use crate::host::Host;
 use lowwater_core::base::sysctl::HOP_LIMIT;
 
@@ -11,13 +12,20 @@ use lowwater_core::base::sysctl::HOP_LIMIT;
 const LEAST_MTU: i32 = 1_280;
 
 impl Host {
+    /// The hop limit of packets where nobody has set one: the route's, once the socket has a peer (`ip6_dst_hoplimit`).
+    fn hops_of_route(&self, sock: &Sock) -> u8 {
+        let peer = sock.kind.id().and_then(|id| self.stack.peer_addr(id).ok());
+        let found = peer.and_then(|peer| self.stack.ip().lookup(None, peer.ip(), self.now).ok());
+        found.map(|dst| dst.hops).filter(|hops| *hops != 0).unwrap_or(HOP_LIMIT)
+    }
+
     pub(super) fn get_ipv6(&mut self, fd: Fd, name: i32, len: usize) -> Result<Told, Errno> {
         let sock = self.files.sock(fd)?;
         let options = self.options_of(sock);
         Ok(match name {
             IPV6_TCLASS => Told::Int((options.tclass | self.ect_of(sock)).into()),
             IPV6_MTU_DISCOVER => Told::Int(options.mtu_discover_v6.into()),
-            IPV6_UNICAST_HOPS => Told::Int(options.hops.unwrap_or(HOP_LIMIT).into()),
+            IPV6_UNICAST_HOPS => Told::Int(options.hops.unwrap_or_else(|| self.hops_of_route(sock)).into()),
             IPV6_MINHOPCOUNT => Told::Int(options.min_ttl[1].into()),
             IPV6_MULTICAST_HOPS => Told::Int(1),
             IPV6_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),

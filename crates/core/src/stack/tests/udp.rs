@@ -37,9 +37,37 @@ fn datagrams_of_ipv6_have_the_label_of_their_two_ends() {
     for port in [7, 7, 9] {
         w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"x"), at(v6(2), port)).expect("room");
     }
-    let labels = w.labels_in_flight();
+    let heads = w.heads_in_flight();
+    let labels: Vec<u32> = heads.iter().map(|h| u32::from_be_bytes([0, h[1] & 0xf, h[2], h[3]])).collect();
     assert_eq!(labels.len(), 3);
     assert!(labels[0] != 0 && labels[0] == labels[1] && labels[1] != labels[2], "{labels:x?}");
+}
+
+/// Don't Fragment, and how long a datagram may be, for each value of IP_MTU_DISCOVER, on a path of 1,000 bytes behind a device of 1,500.
+#[test]
+fn datagrams_are_as_long_as_their_socket_lets_them_be() {
+    use MtuDiscovery::{Do, Dont, Interface, Omit, Probe, Want};
+    let fragments = |discovery, len| {
+        let mut w = World::plain();
+        let client = w.stacks[0].udp_bind(w.now, at(v4(1), 0)).expect("free");
+        w.stacks[0].ip.lower_path_mtu(v4(2), 1_000, w.now);
+        w.stacks[0].udp_set_mtu_discovery(client, [discovery; 2]).expect("a socket");
+        w.stacks[0].udp_send_to(w.now, client, vec![0; len].into(), at(v4(2), 7)).ok()?;
+        let df = w.heads_in_flight().iter().map(|head| head[6] & 0x40 != 0).collect::<Vec<_>>();
+        Some((df.len(), df.contains(&true)))
+    };
+    let (whole, apart) = ((1, true), (1, false));
+    for (discovery, fits_path, fits_device, fits_none) in [
+        (Dont, Some(apart), Some((2, false)), Some((2, false))),
+        (Want, Some(whole), Some((2, false)), Some((2, false))),
+        (Do, Some(whole), None, None),
+        (Probe, Some(whole), Some(whole), None),
+        (Interface, Some(apart), Some(apart), None),
+        (Omit, Some(apart), Some(apart), Some((2, false))),
+    ] {
+        let got = [900, 1_400, 1_600].map(|len| fragments(discovery, len));
+        assert_eq!(got, [fits_path, fits_device, fits_none], "{discovery:?}");
+    }
 }
 
 #[test]

@@ -175,14 +175,11 @@ impl World {
     }
 
     /// Runs for `time`, or until nothing happens any more.
-    /// The flow labels of what the first sender has handed to its device and nobody has received, of IPv6.
-    pub(super) fn labels_in_flight(&mut self) -> Vec<u32> {
+    /// How the headers begin of what the first sender has handed to its device and nobody has received.
+    pub(super) fn heads_in_flight(&mut self) -> Vec<[u8; 8]> {
         self.transmit();
-        let label = |packet: &Packet| match packet.head.as_slice() {
-            [a, b, c, d, ..] => u32::from_be_bytes([*a, *b, *c, *d]) & 0xf_ffff,
-            _ => 0,
-        };
-        self.wires[0].flying.iter().map(|(_, packet)| label(packet)).collect()
+        let head = |packet: &Packet| packet.head.as_slice()[..8].try_into().expect("a header of IP");
+        self.wires[0].flying.iter().map(|(_, packet)| head(packet)).collect()
     }
 
     pub(super) fn run(&mut self, time: Duration) {

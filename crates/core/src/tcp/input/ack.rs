@@ -218,19 +218,22 @@ impl Conn {
         }
     }
 
-    /// The segment that begins a connection on the passive side: its window, and its round trip. A repeated SYN-ACK gives no sample,
-    /// unless the echoed timestamp tells which was answered (`tcp_synack_rtt_meas`).
+    /// The segment that begins a connection on the passive side: its window, and its round trip, unless the SYN-ACK went twice
+    /// (`tcp_synack_rtt_meas`).
     pub(in crate::tcp) fn begin_with(&mut self, cx: &Cx<'_>, seg: &Segment) {
         self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
         self.tx.note_window(self.snd.wnd);
-        let sent = self.timers.synack_sent.take();
-        self.sample_handshake(cx, seg, sent);
+        if let Some(sent) = self.timers.synack_sent.take() {
+            self.sample_handshake(cx, seg, Some(sent));
+        }
     }
 
     fn complete_passive_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
         self.set_state(cx, State::Established);
         self.path.rate.count_syn_ack();
         self.begin_with(cx, seg);
+        // Where nothing was measured yet, the echoed timestamp tells which SYN-ACK was answered.
+        self.sample_handshake(cx, seg, None);
         let echo = seg.options.timestamps.filter(|_| self.peer.ts).map(|ts| ts.echo);
         self.tx.undo_spurious_syn_ack(echo.map(|echo| echo.wrapping_sub(self.peer.stamps.offset)));
         self.opened(cx, seg, None);
