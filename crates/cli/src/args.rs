@@ -40,7 +40,7 @@ Examples:
   lowwater lab run bulk --set loss_percent=0.5 --set rtt_ms=40 --set bytes=20000000
   lowwater lab run bulk --variant cubic/1% --seeds 9     medians of nine, least and most below
   lowwater lab run tso-autosize --uml         beside Linux 6.1, measured in the same run
-  lowwater lab --json | jq -c '[.variant, .figures.goodput_mbps]'
+  lowwater lab --json | jq -c '[.run, .figures.goodput_mbps]'
 
 In the tables: \"Linux\" is Linux 6.1 by the host's clock, \"Linux still\" by a clock that stands still while the \
 guest works, \"Linux now\" measured beside this run (--uml), \"commit\" what the Linux commit reports that an \

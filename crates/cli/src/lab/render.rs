@@ -22,8 +22,45 @@ pub(crate) struct Render {
     bar: ProgressBar,
     fractions: Vec<f64>,
     out: Option<(PathBuf, File)>,
-    report: Option<(PathBuf, File)>,
+    report: Option<Page>,
     done: Vec<Done>,
+}
+
+/// The page for a browser. It is opened before the first run, so that nobody waits for runs whose page cannot be written; what was there
+/// stays until the page is.
+struct Page {
+    path: PathBuf,
+    file: File,
+    /// There was none.
+    fresh: bool,
+}
+
+impl Page {
+    fn open(path: PathBuf) -> Result<Self, Failure> {
+        let fresh = !path.exists();
+        let file = File::options().write(true).create(true).truncate(false).open(&path);
+        Ok(Self { file: file.map_err(|e| writing(&path, &e))?, path, fresh })
+    }
+
+    /// Writes the page, or leaves what there was where no run has ended.
+    fn finish(mut self, text: Option<&str>) -> Result<(), Failure> {
+        let path = self.path.display();
+        let Some(text) = text else {
+            if self.fresh {
+                let _ = std::fs::remove_file(&self.path);
+            }
+            eprintln!("lowwater: no run has ended: nothing was written to {path}");
+            return Ok(());
+        };
+        // What is no file, as /dev/stdout may be, has no length to set.
+        let emptied = match self.file.metadata() {
+            Ok(there) if there.is_file() => self.file.set_len(0),
+            other => other.map(drop),
+        };
+        emptied.and_then(|()| self.file.write_all(text.as_bytes())).map_err(|e| writing(&self.path, &e))?;
+        eprintln!("lowwater: tables and pictures for a browser: {path}");
+        Ok(())
+    }
 }
 
 impl Render {
@@ -47,8 +84,7 @@ impl Render {
         };
         let report = match options.report.clone() {
             None => None,
-            // Now, so that nobody waits for runs whose page cannot be written.
-            Some(path) => Some((File::create(&path).map_err(|e| writing(&path, &e)).map(|f| (path, f)))?),
+            Some(path) => Some(Page::open(path)?),
         };
         Ok(Self { json: options.json, bar, fractions: vec![0.0; runs], out, report, done: Vec::new() })
     }
@@ -101,10 +137,9 @@ impl Render {
         if !self.json {
             print(&table::all(&shown, table::width()))?;
         }
-        if let Some((path, mut file)) = self.report {
-            file.write_all(page::page(&shown, stopped.then_some((self.done.len(), planned))).as_bytes())
-                .map_err(|e| writing(&path, &e))?;
-            eprintln!("lowwater: tables and pictures for a browser: {}", path.display());
+        if let Some(report) = self.report {
+            let text = page::page(&shown, stopped.then_some((self.done.len(), planned)));
+            report.finish((!self.done.is_empty()).then_some(text.as_str()))?;
         }
         if stopped {
             eprintln!("lowwater: stopped: this is partial, {} of {planned} runs", self.done.len());

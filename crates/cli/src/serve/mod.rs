@@ -140,7 +140,7 @@ async fn watch_over(
             _ = terminate.recv() => return Ok(()),
             _ = second.tick() => {
                 if let Some(stats) = &mut stats {
-                    stats.write_behind(stack).await?;
+                    stats.write_behind(stack).await;
                 }
                 if let Some(why) = stack.failure() {
                     return Err(Failure::other(format!("the device stopped working ({why}): was it deleted?")));

@@ -27,12 +27,14 @@ pub(crate) struct Stats {
     began: Instant,
     /// What is being written on a thread of its own: a disk that is slow must not hold up the stack, which is a task of this one.
     writing: Option<JoinHandle<Result<(), Failure>>>,
+    /// The last attempt failed, and that was told.
+    told: bool,
 }
 
 impl Stats {
     /// To this file.
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), began: Instant::now(), writing: None }
+        Self { path: path.to_owned(), began: Instant::now(), writing: None, told: false }
     }
 
     /// Writes them; readers see the old file or the new one.
@@ -40,15 +42,19 @@ impl Stats {
         replace(&self.path, &self.text(stack))
     }
 
-    /// Begins to write them, unless the disk has not done with those before; what became of those.
-    pub(crate) async fn write_behind(&mut self, stack: &Stack) -> Result<(), Failure> {
+    /// Begins to write them, unless the disk has not done with those before. That those failed, as on a full disk, is told once on stderr:
+    /// it is no reason to stop serving.
+    pub(crate) async fn write_behind(&mut self, stack: &Stack) {
         if self.writing.as_ref().is_some_and(|writing| !writing.is_finished()) {
-            return Ok(());
+            return;
         }
-        self.written().await?;
+        let failed = self.written().await.err();
+        if let Some(why) = failed.as_ref().filter(|_| !self.told) {
+            eprintln!("lowwater: {why}; trying again every second");
+        }
+        self.told = failed.is_some();
         let (path, text) = (self.path.clone(), self.text(stack));
         self.writing = Some(tokio::task::spawn_blocking(move || replace(&path, &text)));
-        Ok(())
     }
 
     /// Waits for what is being written; what became of it.
@@ -69,10 +75,17 @@ fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let fresh = path.with_file_name(name);
-    create(&fresh)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| fs::rename(&fresh, path))
-        .map_err(|e| Failure::io(format!("writing --stats {}", path.display()), &e))
+    let mut file = create(&fresh).map_err(|e| writing(path, &e))?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| fs::rename(&fresh, path));
+    written.map_err(|e| {
+        // Half a file helps nobody, least of all on a disk that is full.
+        let _ = fs::remove_file(&fresh);
+        writing(path, &e)
+    })
+}
+
+fn writing(path: &Path, e: &io::Error) -> Failure {
+    Failure::io(format!("writing --stats {}", path.display()), e)
 }
 
 /// A new file there. `serve` may run as root and write where others may, as in /tmp: what stands under its name already is never written to,
@@ -219,20 +232,28 @@ mod tests {
         let mut stats = Stats::new(&dir.join("stats"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
+            stats.write_behind(&stack).await;
+            let ended = async |stats: &Stats| {
+                while stats.writing.as_ref().is_some_and(|writing| !writing.is_finished()) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            ended(&stats).await;
+            assert!(!stats.told, "nobody knows yet that there is no such directory");
+            stats.write_behind(&stack).await;
             assert!(
-                stats.write_behind(&stack).await.is_ok(),
-                "nobody knows yet that there is no such directory"
+                stats.told && stats.written().await.is_err_and(|why| why.to_string().contains("--stats"))
             );
-            assert!(stats.written().await.is_err_and(|why| why.to_string().contains("writing --stats")));
             fs::create_dir_all(&dir).expect("a directory");
-            assert!(stats.write_behind(&stack).await.is_ok() && stats.written().await.is_ok());
-            assert!(dir.join("stats").exists());
+            stats.write_behind(&stack).await;
+            assert!(stats.written().await.is_ok() && dir.join("stats").exists() && !stats.told);
             // A disk that does not come back: the stack goes on, and nothing piles up behind it.
             let (wake, sleeps) = std::sync::mpsc::channel::<()>();
             stats.writing =
                 Some(tokio::task::spawn_blocking(move || sleeps.recv().map_err(|_| Failure::other("gone"))));
             fs::remove_file(dir.join("stats")).expect("it is there");
-            assert!(stats.write_behind(&stack).await.is_ok() && !dir.join("stats").exists());
+            stats.write_behind(&stack).await;
+            assert!(!dir.join("stats").exists());
             wake.send(()).expect("it sleeps");
             assert!(stats.written().await.is_ok());
         });

@@ -56,6 +56,7 @@ fn a_file_nobody_writes_any_more_and_one_that_is_not_there_are_told() {
 fn ctrl_c_ends_the_lab_and_the_table_is_said_to_be_partial() {
     let dir = Dir::new();
     let page = dir.join("page.html").display().to_string();
+    std::fs::write(&page, "that of before").expect("a file");
     let words = ["lab", "--set", "bytes=10000000000", "--variant", "cubic", "--report", &page];
     let lab = Proc::start(&mut lowwater(words));
     std::thread::sleep(Duration::from_millis(700));
@@ -64,8 +65,8 @@ fn ctrl_c_ends_the_lab_and_the_table_is_said_to_be_partial() {
     assert_eq!(ended.code(), Some(130), "{ended:?}");
     assert!(ended.stderr.contains("partial, 0 of 3 runs"), "{ended:?}");
     assert!(ended.stdout.contains("experiment"), "{ended:?}");
-    let page = std::fs::read_to_string(page).expect("a page");
-    assert!(page.contains("Stopped: this is partial, 0 of 3 runs."));
+    assert!(ended.stderr.contains("no run has ended: nothing was written to"), "{ended:?}");
+    assert_eq!(std::fs::read_to_string(page).expect("a page"), "that of before");
 }
 
 /// As `timeout` does, which signals the program and then its group.

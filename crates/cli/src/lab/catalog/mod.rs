@@ -13,7 +13,7 @@ use super::near::near;
 use super::picture::Picture;
 use super::runs::{Given, Plan};
 use crate::args::LabOptions;
-use lowwater_core::base::RouteMetrics;
+use lowwater_core::base::{RouteMetrics, Sysctl};
 use lowwater_sim::scenario::{Scenario, SettingValue, changed_sysctls};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -269,6 +269,10 @@ pub(crate) fn unknown(experiments: &[&Experiment], key: &str) -> String {
             if others.len() == 1 { "has" } else { "have" }
         );
     }
+    let of_sctp = format!("sctp.{key}");
+    if Sysctl::knows(&of_sctp) {
+        return format!("there is no parameter and no sysctl {key}; SCTP's is {of_sctp} (docs/sysctl.md)");
+    }
     if RouteMetrics::WORDS.contains(&key) {
         return format!(
             "{key} is asked of a route, and the lab's hosts have no routes of their own: in scripts `ip route replace default dev tun0 {key} ...` sets it, \
@@ -371,6 +375,7 @@ mod tests {
         assert!(refused("loss_percent", "nan").is_some_and(|e| e.contains("100")));
         let lowat = unknown(&[bulk], "lowat");
         assert!(lowat.starts_with("lowat is no parameter of bulk: notsent-lowat has it"), "{lowat}");
+        assert!(unknown(&[bulk], "path_max_retrans").contains("SCTP's is sctp.path_max_retrans"));
         assert!(!bulk.knows("los") && unknown(&[bulk], "los").contains("loss_percent"));
     }
 }
