@@ -249,6 +249,10 @@ impl Conn {
         cx.count.tcp.passive_opens += 1;
         conn.rx.synchronize(irs);
         conn.rx.await_owner();
+        // Silence counts from here, and segments have their size, whatever becomes of what comes next (`tcp_create_openreq_child`).
+        conn.tx.began(cx.now);
+        conn.rx.ack.began(cx.now);
+        conn.path.pmtu.set_peer_mss(Some(conn.peer.mss_clamp));
         // The SYN, which the request received.
         conn.rest.stats.segs_in = 1;
         conn.rx.begin_with(&conn.options);

@@ -218,11 +218,14 @@ impl Conn {
         }
     }
 
-    /// The segment that begins a connection on the passive side: its window, and its round trip, unless the SYN-ACK went twice
-    /// (`tcp_synack_rtt_meas`).
+    /// The segment that begins a connection on the passive side: its window, its timestamp for TS.Recent (`tcp_check_req`), and its
+    /// round trip, unless the SYN-ACK went twice (`tcp_synack_rtt_meas`).
     pub(in crate::tcp) fn begin_with(&mut self, cx: &Cx<'_>, seg: &Segment) {
         self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
         self.tx.note_window(self.snd.wnd);
+        if cx.sysctl.tcp_timestamps != 0 {
+            self.store_timestamp(seg);
+        }
         if let Some(sent) = self.timers.synack_sent.take() {
             self.sample_handshake(cx, seg, Some(sent));
         }
