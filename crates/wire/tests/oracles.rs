@@ -167,7 +167,7 @@ fn options_by_smoltcp(mut bytes: &[u8]) -> tcp::TcpOptions {
 prop_compose! {
     fn options()(mss in prop::option::of(1u16..), window_scale in prop::option::of(0u8..=14), sack_permitted: bool, timestamps: Option<(u32, u32)>, sack in prop::collection::vec(any::<(u32, u32)>(), 0..=2)) -> tcp::TcpOptions {
         let timestamps = timestamps.map(|(value, echo)| tcp::Timestamps { value, echo });
-        tcp::TcpOptions { mss, window_scale, sack_permitted, timestamps, sack: sack.into_iter().collect(), fastopen: None, signed: false }
+        tcp::TcpOptions { mss, window_scale, sack_permitted, timestamps, sack: sack.into_iter().collect(), fastopen: None, signed: None }
     }
 }
 

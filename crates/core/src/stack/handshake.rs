@@ -28,9 +28,9 @@ impl Stack {
         {
             return self.come_too_far();
         }
-        if seg.options.signed {
+        if let Some(signature) = seg.options.signed {
             return match listener {
-                Some(_) => self.signed(),
+                Some(_) => self.signed(signature),
                 // No reset, which would have to be signed (`tcp_v4_send_reset`).
                 None => self.env.count.dropped(DropWhy::NoSocket),
             };
@@ -287,6 +287,10 @@ impl Stack {
         let label = request.label();
         match verdict {
             RequestVerdict::Drop(why) => self.env.count.dropped(why),
+            // What does not fit the request is the listener's, who looks at how far it has come (`tcp_v4_rcv`).
+            RequestVerdict::Reset(_) if self.listens_to_none_from_afar(listener, tuple, &seg) => {
+                self.come_too_far()
+            }
             RequestVerdict::Reply(out) | RequestVerdict::Reset(out) => {
                 self.schedule_request(id);
                 self.send_labelled(tuple, label, out);
@@ -299,6 +303,11 @@ impl Stack {
             }
             RequestVerdict::Spawn => self.spawn(id, listener, tuple, seg),
         }
+    }
+
+    /// IP_MINTTL or IPV6_MINHOPCOUNT of the listener.
+    fn listens_to_none_from_afar(&mut self, listener: SocketId, tuple: &Tuple, seg: &Segment) -> bool {
+        self.listener(listener).is_some_and(|l| l.options.options.too_far(tuple.is_v6(), seg.ttl))
     }
 
     /// The final ACK has come: the request becomes a connection, if the backlog has room.
@@ -364,8 +373,8 @@ impl Stack {
             return self.come_too_far();
         }
         // In TIME-WAIT nobody looks for a signature, as with the small object (`tcp_v4_rcv`).
-        if seg.options.signed && conn.state() != State::TimeWait {
-            return self.signed();
+        if let Some(signature) = seg.options.signed.filter(|_| conn.state() != State::TimeWait) {
+            return self.signed(signature);
         }
         let syn = (conn.state() == State::TimeWait && seg.has(TcpFlags::SYN)).then(|| seg.clone());
         let disposition = conn.input(&mut self.env.cx(self.now, Some(id)), seg);

@@ -19,7 +19,7 @@ use crate::tcp::{Chunks, Layout, Notice, Segment, Seq};
 use crate::udp::Datagram;
 use core::net::SocketAddr;
 use lowwater_wire::protocol;
-use lowwater_wire::tcp::{TcpFlags, TcpView};
+use lowwater_wire::tcp::{Signature, TcpFlags, TcpView};
 use lowwater_wire::udp::HEADER_LEN as UDP_HEADER_LEN;
 
 impl Stack {
@@ -137,16 +137,19 @@ impl Stack {
     fn tcp_segment(&mut self, tuple: &Tuple, seg: Segment) {
         match self.flow(tuple) {
             Some(Flow::Conn(id)) => self.conn_input(id, tuple, seg),
-            Some(Flow::Request(_)) if seg.options.signed => self.signed(),
-            Some(Flow::Request(id)) => self.request_input(id, tuple, seg),
+            Some(Flow::Request(id)) => match seg.options.signed {
+                Some(signature) => self.signed(signature),
+                None => self.request_input(id, tuple, seg),
+            },
             Some(Flow::TimeWait(id)) => self.time_wait_input(id, tuple, &seg),
             None => self.segment_without_flow(tuple, &seg, None),
         }
     }
 
-    /// A signed segment, or one whose options may hide a signature, is dropped without a word, and before anything but its way is looked at: there are no keys (`tcp_inbound_hash`).
-    pub(super) fn signed(&mut self) {
-        self.env.count.tcp_ext.tcp_md5_unexpected += 1;
+    /// A segment with a signature, or with what might be one, is dropped without a word before more than its way is looked at: there are no
+    /// keys (`tcp_inbound_hash`).
+    pub(super) fn signed(&mut self, signature: Signature) {
+        self.env.count.tcp_ext.tcp_md5_unexpected += u64::from(signature == Signature::Md5);
         self.env.count.dropped(DropWhy::TcpSigned);
     }
 

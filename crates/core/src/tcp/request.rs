@@ -249,7 +249,7 @@ impl Request {
     fn look(&mut self, cx: &mut Cx<'_>, seg: &Segment, child: Option<Seq>) -> RequestVerdict {
         // Whoever has switched timestamps off meanwhile reads none here; connections go on with them (`tcp_check_req`).
         let stamped = self.peer.ts && cx.sysctl.tcp_timestamps != 0;
-        let paws = stamped && self.peer.stamps.reject(seg);
+        let paws = stamped && self.refuses_as_old(cx, seg);
         let pure_syn = seg.has(TcpFlags::SYN) && !seg.has(TcpFlags::ACK) && !seg.has(TcpFlags::RST);
         if pure_syn && seg.seq == self.irs && !paws {
             return self.answer(cx, seg, None);
@@ -297,6 +297,13 @@ impl Request {
             return RequestVerdict::Drop(DropWhy::ListenFilter);
         }
         RequestVerdict::Spawn
+    }
+
+    /// PAWS, for which TS.Recent is as old as the time between two SYN-ACKs, whenever the SYN came (`tcp_check_req`).
+    fn refuses_as_old(&self, cx: &Cx<'_>, seg: &Segment) -> bool {
+        let mut stamps = self.peer.stamps.clone();
+        stamps.recent_at = stamps.recent_at.map(|_| seg.at - self.patience(cx));
+        stamps.reject(seg)
     }
 
     /// The echoed timestamp is none that a SYN-ACK carried.
@@ -449,32 +456,55 @@ mod tests {
     use crate::base::testing::World;
     use crate::tcp::{Chunks, Layout, SocketOptions};
     use core::net::SocketAddr;
+    use lowwater_wire::tcp::Timestamps;
 
-    #[test]
-    fn old_requests_make_room_for_young_ones() {
-        let mut w = World::new();
-        let tuple = Tuple::new(SocketAddr::from(([10, 0, 0, 1], 80)), SocketAddr::from(([10, 0, 0, 2], 5)));
-        let options = std::sync::Arc::new(SocketOptions::new(&w.sysctl));
-        let setup = Setup { tuple, mtu: 1_500, isn: Seq(0), ts_offset: 0, options, saved_syn: None };
-        let syn = Segment {
-            at: Instant::ZERO,
-            seq: Seq(0),
+    fn segment(at: Instant, flags: TcpFlags, seq: Seq, clock: u32) -> Segment {
+        let timestamps = Some(Timestamps { value: clock, echo: 0 });
+        Segment {
+            at,
+            seq,
             ack: Seq(0),
-            flags: TcpFlags::SYN,
+            flags,
             window: 100,
             urgent: 0,
-            options: TcpOptions::EMPTY,
+            options: TcpOptions { timestamps, ..TcpOptions::EMPTY },
             tos: 0,
             ttl: 64,
             layout: Layout::default(),
             payload: Chunks::new(),
-        };
+        }
+    }
+
+    fn request(cx: &mut Cx<'_>, clock: u32) -> Request {
+        let tuple = Tuple::new(SocketAddr::from(([10, 0, 0, 1], 80)), SocketAddr::from(([10, 0, 0, 2], 5)));
+        let options = std::sync::Arc::new(SocketOptions::new(cx.sysctl));
+        let setup = Setup { tuple, mtu: 1_500, isn: Seq(0), ts_offset: 0, options, saved_syn: None };
+        Request::new(cx, setup, &segment(cx.now, TcpFlags::SYN, Seq(0), clock)).expect("a SYN")
+    }
+
+    #[test]
+    fn old_requests_make_room_for_young_ones() {
+        let mut w = World::new();
         let cx = &mut w.cx(Instant::ZERO);
-        let request = Request::new(cx, setup, &syn).expect("a SYN");
+        let request = request(cx, 1);
         let retries = |requests, young| request.retries(cx, &Crowd { requests, young, backlog: 16 });
         assert_eq!(retries(8, 0), 5, "half of the backlog");
         assert_eq!(retries(9, 0), 2, "nobody is young");
         assert_eq!(retries(9, 9), 5, "all are");
         assert_eq!(retries(16, 4), 3);
+    }
+
+    #[test]
+    fn a_reset_with_an_old_timestamp_ends_no_request_before_its_sixth_timeout() {
+        let mut w = World::new();
+        for timeouts in 0..=6 {
+            let mut request = request(&mut w.cx(Instant::ZERO), 500);
+            request.sent.timeouts = timeouts;
+            let now = Instant::from_millis(120_000);
+            let reset = segment(now, TcpFlags::RST, Seq(1), 400);
+            let verdict = request.input(&mut w.cx(now), &reset);
+            // Of 32 seconds after the fifth, of 64 after the sixth.
+            assert_eq!(matches!(verdict, RequestVerdict::Gone(None)), timeouts == 6, "{timeouts} timeouts");
+        }
     }
 }

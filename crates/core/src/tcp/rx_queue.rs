@@ -125,6 +125,12 @@ impl RxQueue {
         self.ready_bytes
     }
 
+    /// Nothing waits for the application, neither bytes nor a FIN by itself (`sk_receive_queue`).
+    #[must_use]
+    pub fn has_nothing_ready(&self) -> bool {
+        self.ready.len() == 0 && (!self.fin_reached() || self.fin_read())
+    }
+
     /// Bytes held beyond a hole.
     #[must_use]
     pub fn held_bytes(&self) -> u32 {
@@ -386,7 +392,7 @@ impl RxQueue {
             freed = core::mem::take(&mut held.fin);
         }
         while freed < goal.max(1) {
-            let Some(start) = held.last_buffer().filter(|start| *start >= keep) else { break };
+            let Some(start) = held.last_buffer(keep) else { break };
             while let Some(last) = held.chunks.last_entry().filter(|last| *last.key() >= start) {
                 let chunk = last.remove();
                 freed += chunk.truesize();
@@ -579,17 +585,18 @@ impl Held {
         before.map_or(0, |(&start, _)| self.buffer_end(start))
     }
 
-    /// Where the last buffer begins.
-    fn last_buffer(&self) -> Option<u64> {
+    /// Where the last buffer begins, if no part of it lies before the offset `keep`.
+    fn last_buffer(&self, keep: u64) -> Option<u64> {
         let mut pieces = self.chunks.iter().rev();
         let mut start = *pieces.next()?.0;
-        while let Some((&at, piece)) = pieces.next()
+        while start >= keep
+            && let Some((&at, piece)) = pieces.next()
             && piece.truesize() == 0
             && at + piece.len() as u64 == start
         {
             start = at;
         }
-        Some(start)
+        Some(start).filter(|start| *start >= keep)
     }
 
     /// Where the last buffer ends that begins at the offset or before it.

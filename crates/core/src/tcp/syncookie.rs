@@ -144,7 +144,8 @@ fn decode(peer: &mut Negotiated, seg: &Segment) -> Option<()> {
         (peer.ts, peer.sack, peer.wscale) = (false, false, false);
         return Some(());
     };
-    // An echo of nothing is taken as it is (`cookie_tcp_check`): no SACK, no ECN, windows as they are.
+    // An echo of nothing is taken as it is (`cookie_tcp_check`): no SACK, no ECN, windows as they are. Our clock keeps the
+    // offset that the peer has seen, which Linux loses here.
     let bits = if ts.echo == 0 { 0 } else { ts.echo.wrapping_sub(peer.stamps.offset) };
     let (sack, scale) = (bits & TS_SACK != 0, bits & TS_WSCALE);
     let wscale = scale != TS_WSCALE;

@@ -11,7 +11,7 @@ mod view;
 pub use checksum::{fill_checksum, fill_checksum_partial};
 pub use fast_open::FastOpenCookie;
 pub use flags::TcpFlags;
-pub use options::{MAX_WINDOW_SCALE, TcpOptions, Timestamps};
+pub use options::{MAX_WINDOW_SCALE, Signature, TcpOptions, Timestamps};
 pub use repr::TcpRepr;
 pub use sack::{MAX_SACK_BLOCKS, SackBlocks};
 pub use view::{Quoted, TcpView, quoted};

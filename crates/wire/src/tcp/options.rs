@@ -12,8 +12,10 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const MD5: u8 = 19;
-const MD5_LEN: usize = 18;
+const MD5_LEN: u8 = 18;
 const AUTHENTICATION: u8 = 29;
+/// Least length of TCP-AO's option (RFC 5925 section 2.2), with a byte of its code.
+const AUTHENTICATION_LEN: u8 = 5;
 const FAST_OPEN: u8 = 34;
 const EXPERIMENT: u8 = 254;
 /// Identifies Fast Open among the users of the experimental kind (RFC 6994).
@@ -36,6 +38,15 @@ pub struct Timestamps {
     pub echo: u32,
 }
 
+/// What a segment has of a signature, of which none is ever checked or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signature {
+    /// A whole one by MD5 (RFC 2385).
+    Md5,
+    /// What might be one: an option of that kind or of TCP-AO's (RFC 5925) with another length, two of them, or any option that is cut short.
+    Malformed,
+}
+
 /// The options that this stack knows. Which of them mean anything on a segment without SYN is the receiver's business.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TcpOptions {
@@ -51,10 +62,9 @@ pub struct TcpOptions {
     pub sack: SackBlocks,
     /// Fast Open cookie or cookie request.
     pub fastopen: Option<FastOpenCookie>,
-    /// A signature by MD5 (RFC 2385) or of TCP-AO (RFC 5925) is there, or something so malformed that there might be one: an option of such a kind
-    /// but of another length, or one that is cut short. It is neither checked nor written. Like Linux, nobody looks for one in the last 17
-    /// bytes (`tcp_do_parse_auth_options`).
-    pub signed: bool,
+    /// The signature by MD5, or what is too malformed to have none. A whole one of TCP-AO is an option that nobody here knows, and in the last
+    /// 17 bytes nobody looks for one: both as in a Linux that is built without `CONFIG_TCP_AO` (`tcp_do_parse_auth_options`).
+    pub signed: Option<Signature>,
 }
 
 impl TcpOptions {
@@ -66,7 +76,7 @@ impl TcpOptions {
         timestamps: None,
         sack: SackBlocks::EMPTY,
         fastopen: None,
-        signed: false,
+        signed: None,
     };
 
     /// Reads the options of a header. Never fails: unknown options and known ones of the wrong length are skipped, and reading
@@ -91,21 +101,36 @@ impl TcpOptions {
 
     fn parse_any(mut bytes: &[u8]) -> Self {
         let mut options = Self::EMPTY;
+        let mut authenticated = false;
         loop {
+            let looks = bytes.len() >= usize::from(MD5_LEN);
             match *bytes {
                 [] | [END, ..] => return options,
                 [NOP, ref rest @ ..] => bytes = rest,
                 [kind, len, ..] if len >= 2 && usize::from(len) <= bytes.len() => {
                     let (option, rest) = bytes.split_at(usize::from(len));
-                    options.signed |= matches!(kind, MD5 | AUTHENTICATION) && bytes.len() >= MD5_LEN;
+                    if looks {
+                        options.note_signature(kind, len, &mut authenticated);
+                    }
                     options.take(kind, &option[2..]);
                     bytes = rest;
                 }
                 _ => {
-                    options.signed |= bytes.len() >= MD5_LEN;
+                    options.signed = if looks { Some(Signature::Malformed) } else { options.signed };
                     return options;
                 }
             }
+        }
+    }
+
+    /// `authenticated`: a whole signature of TCP-AO has come before, or comes now.
+    const fn note_signature(&mut self, kind: u8, len: u8, authenticated: &mut bool) {
+        let another = *authenticated || self.signed.is_some();
+        match (kind, len) {
+            (MD5, MD5_LEN) if !another => self.signed = Some(Signature::Md5),
+            (AUTHENTICATION, AUTHENTICATION_LEN..) if !another => *authenticated = true,
+            (MD5 | AUTHENTICATION, _) => self.signed = Some(Signature::Malformed),
+            _ => {}
         }
     }
 

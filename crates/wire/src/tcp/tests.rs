@@ -15,7 +15,7 @@ prop_compose! {
             timestamps: timestamps.map(|(value, echo)| Timestamps { value, echo }),
             sack: sack.into_iter().collect(),
             fastopen: cookie.map(|bytes| FastOpenCookie::new(&bytes).unwrap().with_experimental(experimental)),
-            signed: false,
+            signed: None,
         }
     }
 }
@@ -34,7 +34,7 @@ fn that_fit(options: TcpOptions) -> TcpOptions {
         let base = if cookie.is_experimental() { 4 } else { 2 };
         without.buffer_len() + (base + cookie.len()).next_multiple_of(4) <= MAX_OPTIONS_LEN
     };
-    TcpOptions { fastopen: options.fastopen.filter(fits), signed: false, ..without }
+    TcpOptions { fastopen: options.fastopen.filter(fits), signed: None, ..without }
 }
 
 fn emitted(repr: &TcpRepr) -> Vec<u8> {
@@ -98,12 +98,33 @@ proptest! {
 /// RFC 2385 and RFC 5925 are not spoken: what carries one of them is told apart, and is laid out without it.
 #[test]
 fn a_signature_is_seen_and_not_sent() {
-    for front in [[19, 18], [29, 16], [29, 4], [19, 10], [19, 1], [253, 30]] {
-        let mut bytes = [0; 18];
-        bytes[..2].copy_from_slice(&front);
+    let malformed = Some(Signature::Malformed);
+    let fronts: [(&[u8], _); 7] = [
+        (&[19, 18], Some(Signature::Md5)),
+        (&[29, 16], None),
+        (&[29, 4], malformed),
+        (&[19, 10], malformed),
+        (&[19, 1], malformed),
+        (&[253, 30], malformed),
+        (&[1, 253, 30], malformed),
+    ];
+    for (front, signed) in fronts {
+        let mut bytes = [0; 19];
+        bytes[..front.len()].copy_from_slice(front);
         let parsed = TcpOptions::parse(&bytes);
-        assert!(parsed.signed && layout(parsed).is_empty(), "{front:?}");
-        assert!(!TcpOptions::parse(&bytes[..17]).signed, "{front:?} without room for a signature");
+        assert!(parsed.signed == signed && layout(parsed).is_empty(), "{front:?}");
+        assert_eq!(TcpOptions::parse(&bytes[..17]).signed, None, "{front:?} without room for a signature");
+    }
+}
+
+#[test]
+fn two_signatures_are_none() {
+    for kinds in [[19, 19], [19, 29], [29, 19], [29, 29]] {
+        let mut bytes = [0; 36];
+        for (option, kind) in bytes.chunks_exact_mut(18).zip(kinds) {
+            option[..2].copy_from_slice(&[kind, 18]);
+        }
+        assert_eq!(TcpOptions::parse(&bytes).signed, Some(Signature::Malformed), "{kinds:?}");
     }
 }
 

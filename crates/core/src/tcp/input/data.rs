@@ -40,7 +40,7 @@ impl Conn {
             self.finish(cx, (!self.app.orphan).then_some(error));
             return Some(answer.map_or(Disposition::Done, Disposition::Reset));
         }
-        let (ece, ecn) = (self.out.ece, self.path.ecn);
+        let before_mark = self.peer.ecn.then_some((self.out.ece, self.path.ecn));
         let marked = self.input_ecn_mark(&seg);
         let in_order = !seg.seq.after(self.rx.nxt());
         let segs = seg.segs();
@@ -63,8 +63,8 @@ impl Conn {
             },
             rtt,
         );
-        if received.dropped && in_order {
-            // What finds no room in order was dropped before Linux looks at its mark (`tcp_event_data_recv`).
+        if let Some((ece, ecn)) = before_mark.filter(|_| received.dropped && in_order) {
+            // What is old or finds no room in order goes before Linux looks at its mark (`tcp_event_data_recv`).
             (self.out.ece, self.path.ecn) = (ece, ecn);
         }
         if received.out_of_order {

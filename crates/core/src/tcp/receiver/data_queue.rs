@@ -167,7 +167,7 @@ impl Receiver {
             self.ack.schedule();
             self.ack.send_now();
             // The first segment of an empty queue is taken all the same: without it nothing could ever move.
-            if self.intake.queue.readable_bytes() > 0 && facts.payload_bytes > 0 {
+            if !self.intake.queue.has_nothing_ready() && facts.payload_bytes > 0 {
                 cx.count.tcp_ext.tcp_rcv_q_drop += 1;
                 if seq.before(self.intake.nxt()) {
                     // What is old of it was sent in vain all the same (RFC 2883).
