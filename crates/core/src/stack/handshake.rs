@@ -289,7 +289,7 @@ impl Stack {
             RequestVerdict::Drop(why) => self.env.count.dropped(why),
             // What does not fit the request is the listener's, who looks at how far it has come (`tcp_v4_rcv`).
             RequestVerdict::Reset(_) if self.listens_to_none_from_afar(listener, tuple, &seg) => {
-                self.come_too_far()
+                self.come_too_far();
             }
             RequestVerdict::Reply(out) | RequestVerdict::Reset(out) => {
                 self.schedule_request(id);
