@@ -19,8 +19,8 @@ use lowwater_core::tcp::{How, SocketOptions, State};
 const READING: u8 = 1;
 const WRITING: u8 = 2;
 
-/// What two sockets that have these places must agree on.
-fn collide((a, x): (&Sock, SocketAddr), (b, y): (&Sock, SocketAddr)) -> bool {
+/// Two sockets that have these places must agree on sharing a port.
+fn meet((a, x): (&Sock, SocketAddr), (b, y): (&Sock, SocketAddr)) -> bool {
     let (x_any, y_any) = (x.ip().is_unspecified(), y.ip().is_unspecified());
     if x.port() == 0 || x.port() != y.port() || a.stream != b.stream || !(x.ip() == y.ip() || x_any || y_any)
     {
@@ -31,13 +31,7 @@ fn collide((a, x): (&Sock, SocketAddr), (b, y): (&Sock, SocketAddr)) -> bool {
     // One for IPv6 alone does not meet one for IPv4.
     let ((x_v4, x_only), (y_v4, y_only)) = (families(a, x.ip()), families(b, y.ip()));
     let six_alone = if x_v4 { y_only || !y_any } else { x_only || !x_any };
-    if x_v4 != y_v4 && six_alone {
-        return false;
-    }
-    let both = |name| a.plain(SOL_SOCKET, name) != 0 && b.plain(SOL_SOCKET, name) != 0;
-    let listens = matches!(b.kind, Kind::Listener(_));
-    // SO_REUSEADDR shares a port unless the other listens; of UDP always (`inet_csk_bind_conflict`, `inet_rcv_saddr_equal`).
-    !(both(SO_REUSEPORT) || (both(SO_REUSEADDR) && (!listens || !a.stream)))
+    x_v4 == y_v4 || !six_alone
 }
 
 /// By what a socket shares its port.
@@ -193,14 +187,48 @@ impl Host {
 
     fn collides(&self, fd: Fd, sock: &Sock) -> bool {
         let Some(mine) = sock.bound else { return false };
-        self.files.iter().any(|(other, file)| match file {
-            File::Socket(b) => {
-                other != fd
-                    && !self.has_given_back(b)
-                    && self.place_of(b).is_some_and(|theirs| collide((sock, mine), (b, theirs)))
+        self.others(fd).any(|(b, theirs)| meet((sock, mine), (b, theirs)) && !self.share(sock, b))
+    }
+
+    /// The other sockets that have a place.
+    fn others(&self, fd: Fd) -> impl Iterator<Item = (&Sock, SocketAddr)> {
+        self.files.iter().filter_map(move |(other, file)| match file {
+            File::Socket(b) if other != fd && !self.has_given_back(b) => {
+                self.place_of(b).map(|theirs| (&**b, theirs))
             }
-            _ => false,
+            _ => None,
         })
+    }
+
+    /// The two may share a port: by SO_REUSEADDR unless the other one listens, of UDP always (`inet_csk_bind_conflict`,
+    /// `inet_rcv_saddr_equal`).
+    fn share(&self, a: &Sock, b: &Sock) -> bool {
+        let (mine, listens) = (shares_of(a), matches!(b.kind, Kind::Listener(_)));
+        let by = |theirs: Shares| mine.with(Shares { addr: theirs.addr && !(listens && a.stream), ..theirs });
+        // TIME-WAIT and the socket that still has the port are asked each.
+        let waiting = self.waiting_shares(b).filter(|_| !b.knobs.past.rebound);
+        let own = (waiting.is_none() || self.has_port(b)).then(|| shares_of(b));
+        [own, waiting].into_iter().flatten().all(by)
+    }
+
+    /// Options are about to change: TIME-WAIT goes on sharing its port as the socket did when that began (`inet_twsk_alloc`).
+    pub(crate) fn settle_shares(&mut self, fd: Fd) -> Result<(), Errno> {
+        let sock = self.files.sock(fd)?;
+        let (past, shares) = (sock.knobs.past, shares_of(sock));
+        if past.shared.is_none() && self.is_waiting(sock) {
+            self.files.sock_mut(fd)?.knobs.past.shared = Some(shares);
+        }
+        Ok(())
+    }
+
+    /// Its connection is in TIME-WAIT.
+    fn is_waiting(&self, sock: &Sock) -> bool {
+        matches!(sock.kind, Kind::Conn(id) if self.stack.tcp_state(id) == Ok(State::TimeWait))
+    }
+
+    /// By what its TIME-WAIT shares the port, where that may differ from its options.
+    fn waiting_shares(&self, sock: &Sock) -> Option<Shares> {
+        sock.knobs.past.shared.filter(|_| self.is_waiting(sock))
     }
 
     /// Where a socket is: what it was bound to, with the address that connecting has fixed (`inet_rcv_saddr`).
@@ -660,9 +688,10 @@ impl Host {
                 let Some(id) = sock.kind.id() else { return Ok(Some(Reply::ok(0))) };
                 let linger = self.stack.options(id).ok().and_then(|o| o.linger).filter(|l| !l.is_zero());
                 let flow = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok());
+                let shares = self.waiting_shares(&sock).unwrap_or_else(|| shares_of(&sock));
                 self.stack.close(self.now, id)?;
                 if let (Kind::Conn(_), Some((local, remote))) = (sock.kind, flow) {
-                    self.leave(Tuple::new(local, remote), shares_of(&sock));
+                    self.leave(Tuple::new(local, remote), shares);
                 }
                 let busy =
                     matches!(self.stack.tcp_state(id), Ok(State::FinWait1 | State::Closing | State::LastAck));
