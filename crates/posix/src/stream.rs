@@ -102,12 +102,12 @@ impl Host {
         if sock.plain(SOL_SOCKET, SO_BINDTODEVICE) == 0 { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
-    /// It has a port (`inet_num`). A connection that is over has given back one that the system had chosen.
+    /// It has a port (`inet_num`). A connection that is over has given back one that the system had chosen, and keeps what it got since.
     pub(crate) fn has_port(&self, sock: &Sock) -> bool {
         let kept = sock.bound.is_some_and(|b| b.port() != 0);
         match sock.kind {
             Kind::Fresh => kept,
-            Kind::Conn(id) => !self.is_over(id) || (kept && !sock.chosen),
+            Kind::Conn(id) => !self.is_over(id) || (kept && (!sock.chosen || sock.knobs.past.rebound)),
             Kind::Udp(_) => kept,
             Kind::Listener(_) => true,
         }
@@ -143,8 +143,7 @@ impl Host {
         for _ in 0..=u16::MAX {
             let port = if addr.port() == 0 { self.stack.tcp_free_port(ip)? } else { addr.port() };
             sock.bound = Some(SocketAddr::new(addr.ip(), port));
-            // A connection that is over has given back what it had, and keeps what it gets now.
-            sock.chosen = addr.port() == 0 && !matches!(sock.kind, Kind::Conn(_));
+            sock.chosen = addr.port() == 0;
             let taken = self.collides(fd, &sock) || (sock.stream && self.is_kept(port, ip, shares_of(&sock)));
             if !taken {
                 if !sock.stream {
@@ -478,8 +477,11 @@ impl Host {
     /// A port that the system chose is given back; an address that was asked for stays.
     pub(crate) fn give_port_back(&mut self, fd: Fd) -> Result<(), Errno> {
         let sock = self.files.sock(fd)?;
-        let live = sock.kind.id().filter(|_| !sock.knobs.past.rebound);
-        let live = live.and_then(|id| self.stack.local_addr(id).ok());
+        // What was bound behind the end of a connection goes back with the next one (`tcp_set_state`).
+        if sock.knobs.past.rebound && matches!(sock.kind, Kind::Conn(_)) {
+            return Ok(());
+        }
+        let live = sock.kind.id().and_then(|id| self.stack.local_addr(id).ok());
         let sock = self.files.sock_mut(fd)?;
         // ::ffff:0.0.0.0 was asked for, so what became of it by connecting stays (`SOCK_BINDADDR_LOCK`).
         if let (true, Some(SocketAddr::V4(bound)), Some(SocketAddr::V4(live))) = (sock.v6, sock.bound, live)
