@@ -14,6 +14,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId, Tuple};
 use lowwater_core::stack::{ListenAddr, ListenOptions};
 use lowwater_core::tcp::{How, SocketOptions, State};
+use std::collections::BTreeSet;
 
 /// Directions that are shut down.
 const READING: u8 = 1;
@@ -139,25 +140,35 @@ impl Host {
         // Any address of both families, of one, or this address.
         let both = addr.is_ipv6() && addr.ip().is_unspecified() && !sock.v6only();
         let ip = (!both).then(|| addr.ip());
-        // Ports of other descriptors are asked too: a socket that is bound only has no object in the stack.
-        for _ in 0..=u16::MAX {
-            let port = if addr.port() == 0 { self.stack.tcp_free_port(ip)? } else { addr.port() };
-            sock.bound = Some(SocketAddr::new(addr.ip(), port));
-            sock.chosen = addr.port() == 0;
-            let taken = self.collides(fd, &sock) || (sock.stream && self.is_kept(port, ip, shares_of(&sock)));
-            if !taken {
-                if !sock.stream {
-                    self.bind_udp(&mut sock)?;
-                }
-                *self.files.sock_mut(fd)? = sock;
-                self.files.index(fd);
-                return Ok(());
-            }
-            if addr.port() != 0 {
-                break;
-            }
+        sock.chosen = addr.port() == 0;
+        let port = if sock.chosen { self.find_port(fd, &sock, addr.ip(), ip)? } else { addr.port() };
+        sock.bound = Some(SocketAddr::new(addr.ip(), port));
+        let taken = || self.collides(fd, &sock) || (sock.stream && self.is_kept(port, ip, shares_of(&sock)));
+        if !sock.chosen && taken() {
+            return Err(Errno::EADDRINUSE);
         }
-        Err(Errno::EADDRINUSE)
+        if !sock.stream {
+            self.bind_udp(&mut sock)?;
+        }
+        *self.files.sock_mut(fd)? = sock;
+        self.files.index(fd);
+        Ok(())
+    }
+
+    /// A port for a socket that asks for none. Those that are not for it are collected first, from the descriptors (a socket that is bound
+    /// only has no object in the stack) and, of TCP, from the connections: one walk over both, and one over the range.
+    fn find_port(&mut self, fd: Fd, sock: &Sock, at: IpAddr, ip: Option<IpAddr>) -> Result<u16, Errno> {
+        let others = self.others(fd).filter(|&(b, theirs)| {
+            let mine = SocketAddr::new(at, theirs.port());
+            // Of TCP no option shares a port that nobody has asked for (`inet_csk_find_open_port`).
+            meet((sock, mine), (b, theirs)) && (sock.stream || !self.share(sock, b))
+        });
+        let mut taken: BTreeSet<u16> = others.map(|(_, theirs)| theirs.port()).collect();
+        if !sock.stream {
+            return Ok(self.stack.udp_free_port(|port| taken.contains(&port))?);
+        }
+        taken.extend(self.stack.tcp_ports_with_connections(ip));
+        Ok(self.stack.tcp_free_port(ip, |port| taken.contains(&port))?)
     }
 
     /// Connections without a descriptor keep a port from who would share it so: all of them from who would not at all.
