@@ -405,11 +405,15 @@ impl Host {
             Some(data) => self.stack.tcp_connect_with_data(self.now, remote, bound, &options, data),
             None => self.stack.tcp_connect(self.now, remote, bound, &options).map(|id| (id, 0)),
         };
-        let (id, taken) = opened.map_err(|e| match e {
+        let (id, taken) = match opened {
+            Ok(opened) => opened,
             // The flow of a socket that was bound is taken; without a port none is left (`__inet_hash_connect`).
-            Error::AddressInUse => Errno::EADDRNOTAVAIL,
-            e => e.into(),
-        })?;
+            Err(Error::AddressInUse | Error::AddressNotAvailable) => {
+                self.settle_any(fd, remote)?;
+                return Err(Errno::EADDRNOTAVAIL);
+            }
+            Err(e) => return Err(e.into()),
+        };
         let local = self.stack.local_addr(id).ok();
         let sock = self.files.sock_mut(fd)?;
         sock.knobs.past = Past::default();
@@ -417,6 +421,18 @@ impl Host {
         sock.bound = sock.bound.or_else(|| local.map(|_| SocketAddr::new(unspecified(sock.v6), 0)));
         self.files.index(fd);
         Ok((id, taken))
+    }
+
+    /// ::ffff:0.0.0.0 becomes the route's address before a port is looked for, and stays that (`tcp_v4_connect`, `SOCK_BINDADDR_LOCK`).
+    fn settle_any(&mut self, fd: Fd, remote: SocketAddr) -> Result<(), Errno> {
+        let sock = self.files.sock_mut(fd)?;
+        if let (true, Some(SocketAddr::V4(bound))) = (sock.v6, sock.bound)
+            && bound.ip().is_unspecified()
+            && let Ok(way) = self.stack.ip().lookup(None, remote.ip(), self.now)
+        {
+            sock.bound = Some(SocketAddr::new(way.src, bound.port()));
+        }
+        Ok(())
     }
 
     /// Nobody of one family is reached from an address of the other that was asked for, and from 127.0.0.1 only this host
