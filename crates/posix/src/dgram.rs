@@ -51,7 +51,8 @@ impl Host {
     }
 
     fn udp_id(&mut self, fd: Fd) -> Result<SocketId, Errno> {
-        self.autobind(fd)?;
+        // None is left, which may change (`inet_autobind`).
+        self.autobind(fd).map_err(|errno| if errno == Errno::EADDRINUSE { Errno::EAGAIN } else { errno })?;
         self.files.sock(fd)?.kind.id().ok_or(Errno::EINVAL)
     }
 

@@ -4,6 +4,7 @@ use crate::call::Fd;
 use crate::epoll::Epoll;
 use crate::errno::Errno;
 use crate::errqueue::Feedback;
+use crate::leftovers::Shares;
 use crate::pipe::{PipeId, Side};
 use crate::sctp::Sctp;
 use crate::timestamping::Stamping;
@@ -151,6 +152,8 @@ pub(crate) struct Past {
     pub(crate) rebound: bool,
     /// The port that went back to the system, which getsockname() still tells (`inet_sport`).
     pub(crate) port: u16,
+    /// By what TIME-WAIT shares its port, where options were set since it began (`tw_reuse`).
+    pub(crate) shared: Option<Shares>,
 }
 
 impl Sock {

@@ -18,7 +18,7 @@ pub(crate) struct Shares {
 
 impl Shares {
     /// Both share by the same option.
-    const fn with(self, other: Self) -> bool {
+    pub(crate) const fn with(self, other: Self) -> bool {
         (self.addr && other.addr) || (self.port && other.port)
     }
 }

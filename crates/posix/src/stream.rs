@@ -14,13 +14,14 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId, Tuple};
 use lowwater_core::stack::{ListenAddr, ListenOptions};
 use lowwater_core::tcp::{How, SocketOptions, State};
+use std::collections::BTreeSet;
 
 /// Directions that are shut down.
 const READING: u8 = 1;
 const WRITING: u8 = 2;
 
-/// What two sockets that have these places must agree on.
-fn collide((a, x): (&Sock, SocketAddr), (b, y): (&Sock, SocketAddr)) -> bool {
+/// Two sockets that have these places must agree on sharing a port.
+fn meet((a, x): (&Sock, SocketAddr), (b, y): (&Sock, SocketAddr)) -> bool {
     let (x_any, y_any) = (x.ip().is_unspecified(), y.ip().is_unspecified());
     if x.port() == 0 || x.port() != y.port() || a.stream != b.stream || !(x.ip() == y.ip() || x_any || y_any)
     {
@@ -31,13 +32,7 @@ fn collide((a, x): (&Sock, SocketAddr), (b, y): (&Sock, SocketAddr)) -> bool {
     // One for IPv6 alone does not meet one for IPv4.
     let ((x_v4, x_only), (y_v4, y_only)) = (families(a, x.ip()), families(b, y.ip()));
     let six_alone = if x_v4 { y_only || !y_any } else { x_only || !x_any };
-    if x_v4 != y_v4 && six_alone {
-        return false;
-    }
-    let both = |name| a.plain(SOL_SOCKET, name) != 0 && b.plain(SOL_SOCKET, name) != 0;
-    let listens = matches!(b.kind, Kind::Listener(_));
-    // SO_REUSEADDR shares a port unless the other listens; of UDP always (`inet_csk_bind_conflict`, `inet_rcv_saddr_equal`).
-    !(both(SO_REUSEPORT) || (both(SO_REUSEADDR) && (!listens || !a.stream)))
+    x_v4 == y_v4 || !six_alone
 }
 
 /// By what a socket shares its port.
@@ -108,12 +103,12 @@ impl Host {
         if sock.plain(SOL_SOCKET, SO_BINDTODEVICE) == 0 { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
-    /// It has a port (`inet_num`). A connection that is over has given back one that the system had chosen.
+    /// It has a port (`inet_num`). A connection that is over has given back one that the system had chosen, and keeps what it got since.
     pub(crate) fn has_port(&self, sock: &Sock) -> bool {
         let kept = sock.bound.is_some_and(|b| b.port() != 0);
         match sock.kind {
             Kind::Fresh => kept,
-            Kind::Conn(id) => !self.is_over(id) || (kept && !sock.chosen),
+            Kind::Conn(id) => !self.is_over(id) || (kept && (!sock.chosen || sock.knobs.past.rebound)),
             Kind::Udp(_) => kept,
             Kind::Listener(_) => true,
         }
@@ -145,26 +140,35 @@ impl Host {
         // Any address of both families, of one, or this address.
         let both = addr.is_ipv6() && addr.ip().is_unspecified() && !sock.v6only();
         let ip = (!both).then(|| addr.ip());
-        // Ports of other descriptors are asked too: a socket that is bound only has no object in the stack.
-        for _ in 0..=u16::MAX {
-            let port = if addr.port() == 0 { self.stack.tcp_free_port(ip)? } else { addr.port() };
-            sock.bound = Some(SocketAddr::new(addr.ip(), port));
-            // A connection that is over has given back what it had, and keeps what it gets now.
-            sock.chosen = addr.port() == 0 && !matches!(sock.kind, Kind::Conn(_));
-            let taken = self.collides(fd, &sock) || (sock.stream && self.is_kept(port, ip, shares_of(&sock)));
-            if !taken {
-                if !sock.stream {
-                    self.bind_udp(&mut sock)?;
-                }
-                *self.files.sock_mut(fd)? = sock;
-                self.files.index(fd);
-                return Ok(());
-            }
-            if addr.port() != 0 {
-                break;
-            }
+        sock.chosen = addr.port() == 0;
+        let port = if sock.chosen { self.find_port(fd, &sock, addr.ip(), ip)? } else { addr.port() };
+        sock.bound = Some(SocketAddr::new(addr.ip(), port));
+        let taken = || self.collides(fd, &sock) || (sock.stream && self.is_kept(port, ip, shares_of(&sock)));
+        if !sock.chosen && taken() {
+            return Err(Errno::EADDRINUSE);
         }
-        Err(Errno::EADDRINUSE)
+        if !sock.stream {
+            self.bind_udp(&mut sock)?;
+        }
+        *self.files.sock_mut(fd)? = sock;
+        self.files.index(fd);
+        Ok(())
+    }
+
+    /// A port for a socket that asks for none. Those that are not for it are collected first, from the descriptors (a socket that is bound
+    /// only has no object in the stack) and, of TCP, from the connections: one walk over both, and one over the range.
+    fn find_port(&mut self, fd: Fd, sock: &Sock, at: IpAddr, ip: Option<IpAddr>) -> Result<u16, Errno> {
+        let others = self.others(fd).filter(|&(b, theirs)| {
+            let mine = SocketAddr::new(at, theirs.port());
+            // Of TCP no option shares a port that nobody has asked for (`inet_csk_find_open_port`).
+            meet((sock, mine), (b, theirs)) && (sock.stream || !self.share(sock, b))
+        });
+        let mut taken: BTreeSet<u16> = others.map(|(_, theirs)| theirs.port()).collect();
+        if !sock.stream {
+            return Ok(self.stack.udp_free_port(|port| taken.contains(&port))?);
+        }
+        taken.extend(self.stack.tcp_ports_with_connections(ip));
+        Ok(self.stack.tcp_free_port(ip, |port| taken.contains(&port))?)
     }
 
     /// Connections without a descriptor keep a port from who would share it so: all of them from who would not at all.
@@ -193,14 +197,48 @@ impl Host {
 
     fn collides(&self, fd: Fd, sock: &Sock) -> bool {
         let Some(mine) = sock.bound else { return false };
-        self.files.iter().any(|(other, file)| match file {
-            File::Socket(b) => {
-                other != fd
-                    && !self.has_given_back(b)
-                    && self.place_of(b).is_some_and(|theirs| collide((sock, mine), (b, theirs)))
+        self.others(fd).any(|(b, theirs)| meet((sock, mine), (b, theirs)) && !self.share(sock, b))
+    }
+
+    /// The other sockets that have a place.
+    fn others(&self, fd: Fd) -> impl Iterator<Item = (&Sock, SocketAddr)> {
+        self.files.iter().filter_map(move |(other, file)| match file {
+            File::Socket(b) if other != fd && !self.has_given_back(b) => {
+                self.place_of(b).map(|theirs| (&**b, theirs))
             }
-            _ => false,
+            _ => None,
         })
+    }
+
+    /// The two may share a port: by SO_REUSEADDR unless the other one listens, of UDP always (`inet_csk_bind_conflict`,
+    /// `inet_rcv_saddr_equal`).
+    fn share(&self, a: &Sock, b: &Sock) -> bool {
+        let (mine, listens) = (shares_of(a), matches!(b.kind, Kind::Listener(_)));
+        let by = |theirs: Shares| mine.with(Shares { addr: theirs.addr && !(listens && a.stream), ..theirs });
+        // TIME-WAIT and the socket that still has the port are asked each.
+        let waiting = self.waiting_shares(b).filter(|_| !b.knobs.past.rebound);
+        let own = (waiting.is_none() || self.has_port(b)).then(|| shares_of(b));
+        [own, waiting].into_iter().flatten().all(by)
+    }
+
+    /// Options are about to change: TIME-WAIT goes on sharing its port as the socket did when that began (`inet_twsk_alloc`).
+    pub(crate) fn settle_shares(&mut self, fd: Fd) -> Result<(), Errno> {
+        let sock = self.files.sock(fd)?;
+        let (past, shares) = (sock.knobs.past, shares_of(sock));
+        if past.shared.is_none() && self.is_waiting(sock) {
+            self.files.sock_mut(fd)?.knobs.past.shared = Some(shares);
+        }
+        Ok(())
+    }
+
+    /// Its connection is in TIME-WAIT.
+    fn is_waiting(&self, sock: &Sock) -> bool {
+        matches!(sock.kind, Kind::Conn(id) if self.stack.tcp_state(id) == Ok(State::TimeWait))
+    }
+
+    /// By what its TIME-WAIT shares the port, where that may differ from its options.
+    fn waiting_shares(&self, sock: &Sock) -> Option<Shares> {
+        sock.knobs.past.shared.filter(|_| self.is_waiting(sock))
     }
 
     /// Where a socket is: what it was bound to, with the address that connecting has fixed (`inet_rcv_saddr`).
@@ -367,11 +405,15 @@ impl Host {
             Some(data) => self.stack.tcp_connect_with_data(self.now, remote, bound, &options, data),
             None => self.stack.tcp_connect(self.now, remote, bound, &options).map(|id| (id, 0)),
         };
-        let (id, taken) = opened.map_err(|e| match e {
+        let (id, taken) = match opened {
+            Ok(opened) => opened,
             // The flow of a socket that was bound is taken; without a port none is left (`__inet_hash_connect`).
-            Error::AddressInUse => Errno::EADDRNOTAVAIL,
-            e => e.into(),
-        })?;
+            Err(Error::AddressInUse | Error::AddressNotAvailable) => {
+                self.settle_any(fd, remote)?;
+                return Err(Errno::EADDRNOTAVAIL);
+            }
+            Err(e) => return Err(e.into()),
+        };
         let local = self.stack.local_addr(id).ok();
         let sock = self.files.sock_mut(fd)?;
         sock.knobs.past = Past::default();
@@ -379,6 +421,18 @@ impl Host {
         sock.bound = sock.bound.or_else(|| local.map(|_| SocketAddr::new(unspecified(sock.v6), 0)));
         self.files.index(fd);
         Ok((id, taken))
+    }
+
+    /// ::ffff:0.0.0.0 becomes the route's address before a port is looked for, and stays that (`tcp_v4_connect`, `SOCK_BINDADDR_LOCK`).
+    fn settle_any(&mut self, fd: Fd, remote: SocketAddr) -> Result<(), Errno> {
+        let sock = self.files.sock_mut(fd)?;
+        if let (true, Some(SocketAddr::V4(bound))) = (sock.v6, sock.bound)
+            && bound.ip().is_unspecified()
+            && let Ok(way) = self.stack.ip().lookup(None, remote.ip(), self.now)
+        {
+            sock.bound = Some(SocketAddr::new(way.src, bound.port()));
+        }
+        Ok(())
     }
 
     /// Nobody of one family is reached from an address of the other that was asked for, and from 127.0.0.1 only this host
@@ -450,8 +504,11 @@ impl Host {
     /// A port that the system chose is given back; an address that was asked for stays.
     pub(crate) fn give_port_back(&mut self, fd: Fd) -> Result<(), Errno> {
         let sock = self.files.sock(fd)?;
-        let live = sock.kind.id().filter(|_| !sock.knobs.past.rebound);
-        let live = live.and_then(|id| self.stack.local_addr(id).ok());
+        // What was bound behind the end of a connection goes back with the next one (`tcp_set_state`).
+        if sock.knobs.past.rebound && matches!(sock.kind, Kind::Conn(_)) {
+            return Ok(());
+        }
+        let live = sock.kind.id().and_then(|id| self.stack.local_addr(id).ok());
         let sock = self.files.sock_mut(fd)?;
         // ::ffff:0.0.0.0 was asked for, so what became of it by connecting stays (`SOCK_BINDADDR_LOCK`).
         if let (true, Some(SocketAddr::V4(bound)), Some(SocketAddr::V4(live))) = (sock.v6, sock.bound, live)
@@ -660,9 +717,10 @@ impl Host {
                 let Some(id) = sock.kind.id() else { return Ok(Some(Reply::ok(0))) };
                 let linger = self.stack.options(id).ok().and_then(|o| o.linger).filter(|l| !l.is_zero());
                 let flow = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok());
+                let shares = self.waiting_shares(&sock).unwrap_or_else(|| shares_of(&sock));
                 self.stack.close(self.now, id)?;
                 if let (Kind::Conn(_), Some((local, remote))) = (sock.kind, flow) {
-                    self.leave(Tuple::new(local, remote), shares_of(&sock));
+                    self.leave(Tuple::new(local, remote), shares);
                 }
                 let busy =
                     matches!(self.stack.tcp_state(id), Ok(State::FinWait1 | State::Closing | State::LastAck));

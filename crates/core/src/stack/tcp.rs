@@ -146,7 +146,7 @@ impl Stack {
             self.check_own(ip)?;
         }
         if addr.port == Some(0) {
-            addr.port = Some(self.tcp_free_port(addr.ip)?);
+            addr.port = Some(self.tcp_free_port(addr.ip, |_| false)?);
         }
         let listener = Listener::new(addr, options, &self.env.sysctl);
         let id = self.sockets.insert(Entry::new(Socket::Listener(Box::new(listener)), None, Holder::Owner));

@@ -111,6 +111,7 @@ impl Host {
         }
         let value = Value(value);
         self.settle_heirs(fd)?;
+        self.settle_shares(fd)?;
         match level {
             SOL_SOCKET => self.set_socket(fd, name, &value)?,
             SOL_IP => self.set_ip(fd, name, &value)?,
