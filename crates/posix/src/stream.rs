@@ -241,6 +241,14 @@ impl Host {
         sock.knobs.past.shared.filter(|_| self.is_waiting(sock))
     }
 
+    /// The flow of its TIME-WAIT, which goes on without it, and by what that shares the port.
+    fn waits_on(&self, fd: Fd, id: SocketId) -> Result<Option<(Tuple, Shares)>, Errno> {
+        let sock = self.files.sock(fd)?;
+        let ends = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok());
+        let shares = self.waiting_shares(sock).unwrap_or_else(|| shares_of(sock));
+        Ok(ends.filter(|_| self.is_waiting(sock)).map(|(local, remote)| (Tuple::new(local, remote), shares)))
+    }
+
     /// Where a socket is: what it was bound to, with the address that connecting has fixed (`inet_rcv_saddr`).
     pub(crate) fn place_of(&self, sock: &Sock) -> Option<SocketAddr> {
         let fixed = match sock.kind {
@@ -613,6 +621,7 @@ impl Host {
                 let resets = self.stack.tcp_needs_reset(id).unwrap_or(false);
                 let options = self.options_after(id);
                 let residue = self.residue(id);
+                let waits_on = self.waits_on(fd, id)?;
                 self.give_port_back(fd)?;
                 // What nobody has asked for yet can still be asked for.
                 let error = self.stack.take_error(id).map(Errno::from);
@@ -636,6 +645,9 @@ impl Host {
                 sock.shut = 0;
                 self.forget(fd, None)?;
                 self.files.sock_mut(fd)?.knobs.residue = Some(Box::new(residue));
+                if let Some((flow, shares)) = waits_on {
+                    self.leave(flow, shares);
+                }
             }
         }
         self.wake_fd(fd, ANY);

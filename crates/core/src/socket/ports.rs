@@ -92,7 +92,7 @@ impl Ports {
     }
 
     /// A port for datagrams, which `free` accepts: any of the range, the last of an odd number too (`udp_lib_get_port`).
-    pub fn any(&mut self, from: &PortRange<'_>, mut free: impl FnMut(u16) -> bool) -> Option<u16> {
+    pub fn for_datagrams(&mut self, from: &PortRange<'_>, mut free: impl FnMut(u16) -> bool) -> Option<u16> {
         let (low, high) = (u32::from(from.range.0), u32::from(from.range.1));
         let count = high.checked_sub(low)? + 1;
         let start = self.rng.below(count.into()) as u32;
@@ -146,14 +146,16 @@ mod tests {
         let reserved = PortList::parse("1001,1003").expect("a list");
         let from = PortRange { range: (1_000, 1_004), reserved: &reserved };
         let mut taken = BTreeSet::new();
-        while let Some(port) = ports.any(&from, |p| !taken.contains(&p)) {
+        while let Some(port) = ports.for_datagrams(&from, |p| !taken.contains(&p)) {
             taken.insert(port);
         }
         assert_eq!(taken, BTreeSet::from([1_000, 1_002, 1_004]));
         for range in [(7, 7), (0, 65_535)] {
             let from = PortRange { range, reserved: &reserved };
-            assert!(ports.any(&from, |_| true).is_some_and(|port| (range.0..=range.1).contains(&port)));
-            assert_eq!(ports.any(&from, |_| false), None);
+            assert!(
+                ports.for_datagrams(&from, |_| true).is_some_and(|port| (range.0..=range.1).contains(&port))
+            );
+            assert_eq!(ports.for_datagrams(&from, |_| false), None);
         }
     }
 
@@ -163,7 +165,7 @@ mod tests {
         for range in [(1_000, 999), (1_000, 1), (u16::MAX, 0)] {
             let from = PortRange { range, reserved: &reserved };
             assert_eq!((ports.connect(&from, &1, |_| true), ports.bind(&from, |_| true)), (None, None));
-            assert_eq!(ports.any(&from, |_| true), None);
+            assert_eq!(ports.for_datagrams(&from, |_| true), None);
         }
     }
 

@@ -288,7 +288,7 @@ impl Stack {
         match verdict {
             RequestVerdict::Drop(why) => self.env.count.dropped(why),
             // What does not fit the request is the listener's, who looks at how far it has come (`tcp_v4_rcv`).
-            RequestVerdict::Reset(_) if self.listens_to_none_from_afar(listener, tuple, &seg) => {
+            RequestVerdict::Reset(_) if self.too_far_for_listener(listener, tuple, &seg) => {
                 self.come_too_far();
             }
             RequestVerdict::Reply(out) | RequestVerdict::Reset(out) => {
@@ -305,8 +305,8 @@ impl Stack {
         }
     }
 
-    /// IP_MINTTL or IPV6_MINHOPCOUNT of the listener.
-    fn listens_to_none_from_afar(&mut self, listener: SocketId, tuple: &Tuple, seg: &Segment) -> bool {
+    /// The segment has come further than IP_MINTTL or IPV6_MINHOPCOUNT of the listener allow.
+    fn too_far_for_listener(&mut self, listener: SocketId, tuple: &Tuple, seg: &Segment) -> bool {
         self.listener(listener).is_some_and(|l| l.options.options.too_far(tuple.is_v6(), seg.ttl))
     }
 

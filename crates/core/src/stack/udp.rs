@@ -77,7 +77,8 @@ impl Stack {
         if local.port() == 0 {
             let (from, demux) = (ports_of(&self.env.sysctl), &self.demux);
             let sctp = |port| u32::from(port) == self.env.sysctl.sctp_udp_port;
-            let port = self.openers.ports.any(&from, |port| demux.udp_free(port, ip) && !sctp(port));
+            let port =
+                self.openers.ports.for_datagrams(&from, |port| demux.udp_free(port, ip) && !sctp(port));
             local.set_port(port.ok_or(Error::AddressInUse)?);
         }
         let free = manner.shared || self.demux.udp_free(local.port(), ip);
@@ -87,14 +88,15 @@ impl Stack {
         Ok(local)
     }
 
-    /// A port for a datagram socket, beside those that `taken` says are not for it.
+    /// A port for a datagram socket, beside those that `taken` says are not for it. The stack's own sockets are not looked at: only the caller
+    /// knows which of them share.
     ///
     /// # Errors
     /// [`Error::AddressInUse`] when every port of `ip_local_port_range` is taken.
     pub fn udp_free_port(&mut self, taken: impl Fn(u16) -> bool) -> Result<u16, Error> {
         let (from, sctp) = (ports_of(&self.env.sysctl), self.env.sysctl.sctp_udp_port);
         let free = |port| !taken(port) && u32::from(port) != sctp;
-        self.openers.ports.any(&from, free).ok_or(Error::AddressInUse)
+        self.openers.ports.for_datagrams(&from, free).ok_or(Error::AddressInUse)
     }
 
     /// Gives up the peer and the place; what waits to be read stays (`__udp_disconnect` of a socket whose port the system chose). Until
