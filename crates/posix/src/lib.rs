@@ -19,6 +19,7 @@ mod host;
 mod leftovers;
 mod pipe;
 mod poll;
+mod ports;
 mod recv;
 pub mod sctp;
 mod send;

@@ -1,45 +1,23 @@
 //! The life of a TCP socket: bind, listen, accept, connect, shutdown, close.
 use crate::abi::{
-    IPV6_V6ONLY, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_BINDTODEVICE, SO_PEEK_OFF, SO_REUSEADDR, SO_REUSEPORT,
-    SOCK_CLOEXEC, SOCK_NONBLOCK, SOL_IP, SOL_IPV6, SOL_SOCKET,
+    IPV6_V6ONLY, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_BINDTODEVICE, SO_PEEK_OFF, SOCK_CLOEXEC, SOCK_NONBLOCK,
+    SOL_IP, SOL_IPV6, SOL_SOCKET,
 };
 use crate::block::Progress;
 use crate::call::{Fd, Name, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
-use crate::files::{Attempt, File, Kind, Past, Residue, Sock, take_addr};
+use crate::files::{Attempt, File, Kind, Past, Residue, take_addr};
 use crate::host::{ANY, Host};
-use crate::leftovers::Shares;
+use crate::ports::shares_of;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId, Tuple};
 use lowwater_core::stack::{ListenAddr, ListenOptions};
 use lowwater_core::tcp::{How, SocketOptions, State};
-use std::collections::BTreeSet;
 
 /// Directions that are shut down.
 const READING: u8 = 1;
 const WRITING: u8 = 2;
-
-/// Two sockets that have these places must agree on sharing a port.
-fn meet((a, x): (&Sock, SocketAddr), (b, y): (&Sock, SocketAddr)) -> bool {
-    let (x_any, y_any) = (x.ip().is_unspecified(), y.ip().is_unspecified());
-    if x.port() == 0 || x.port() != y.port() || a.stream != b.stream || !(x.ip() == y.ip() || x_any || y_any)
-    {
-        return false;
-    }
-    // ::ffff:0.0.0.0 is any address of IPv4, as `::` is any at all (`ipv6_rcv_saddr_equal`).
-    let families = |s: &Sock, ip: IpAddr| (ip.is_ipv4(), s.v6only());
-    // One for IPv6 alone does not meet one for IPv4.
-    let ((x_v4, x_only), (y_v4, y_only)) = (families(a, x.ip()), families(b, y.ip()));
-    let six_alone = if x_v4 { y_only || !y_any } else { x_only || !x_any };
-    x_v4 == y_v4 || !six_alone
-}
-
-/// By what a socket shares its port.
-fn shares_of(sock: &Sock) -> Shares {
-    let has = |name| sock.plain(SOL_SOCKET, name) != 0;
-    Shares { addr: has(SO_REUSEADDR), port: has(SO_REUSEPORT) }
-}
 
 impl Host {
     /// bind(2): `__inet_bind`, `__inet6_bind`.
@@ -103,23 +81,6 @@ impl Host {
         if sock.plain(SOL_SOCKET, SO_BINDTODEVICE) == 0 { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
-    /// It has a port (`inet_num`). A connection that is over has given back one that the system had chosen, and keeps what it got since.
-    pub(crate) fn has_port(&self, sock: &Sock) -> bool {
-        let kept = sock.bound.is_some_and(|b| b.port() != 0);
-        match sock.kind {
-            Kind::Fresh => kept,
-            Kind::Conn(id) => !self.is_over(id) || (kept && (!sock.chosen || sock.knobs.past.rebound)),
-            Kind::Udp(_) => kept,
-            Kind::Listener(_) => true,
-        }
-    }
-
-    /// Its connection is over, TIME-WAIT too, and the port was not its own (`tcp_done`: `inet_put_port`).
-    fn has_given_back(&self, sock: &Sock) -> bool {
-        matches!(sock.kind, Kind::Conn(id) if !matches!(self.stack.tcp_state(id), Ok(state) if state != State::Close))
-            && !self.has_port(sock)
-    }
-
     /// The connection is over: what Linux calls TCP_CLOSE, TIME-WAIT included.
     pub(crate) fn is_over(&self, id: SocketId) -> bool {
         matches!(self.stack.tcp_state(id), Ok(State::Close | State::TimeWait) | Err(_))
@@ -132,142 +93,6 @@ impl Host {
             || ip.is_loopback()
             || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
             || ifaces.iter().any(|(_, iface)| iface.any_address)
-    }
-
-    /// Binds a socket to an address, at a port of its choice or the one that is asked for (`inet_csk_get_port`).
-    fn take_port(&mut self, fd: Fd, addr: SocketAddr) -> Result<(), Errno> {
-        let mut sock = self.files.sock(fd)?.clone();
-        // Any address of both families, of one, or this address.
-        let both = addr.is_ipv6() && addr.ip().is_unspecified() && !sock.v6only();
-        let ip = (!both).then(|| addr.ip());
-        sock.chosen = addr.port() == 0;
-        let port = if sock.chosen { self.find_port(fd, &sock, addr.ip(), ip)? } else { addr.port() };
-        sock.bound = Some(SocketAddr::new(addr.ip(), port));
-        let taken = || self.collides(fd, &sock) || (sock.stream && self.is_kept(port, ip, shares_of(&sock)));
-        if !sock.chosen && taken() {
-            return Err(Errno::EADDRINUSE);
-        }
-        if !sock.stream {
-            self.bind_udp(&mut sock)?;
-        }
-        *self.files.sock_mut(fd)? = sock;
-        self.files.index(fd);
-        Ok(())
-    }
-
-    /// A port for a socket that asks for none. Those that are not for it are collected first, from the descriptors (a socket that is bound
-    /// only has no object in the stack) and, of TCP, from the connections: one walk over both, and one over the range.
-    fn find_port(&mut self, fd: Fd, sock: &Sock, at: IpAddr, ip: Option<IpAddr>) -> Result<u16, Errno> {
-        let others = self.others(fd).filter(|&(b, theirs)| {
-            let mine = SocketAddr::new(at, theirs.port());
-            // Of TCP no option shares a port that nobody has asked for (`inet_csk_find_open_port`).
-            meet((sock, mine), (b, theirs)) && (sock.stream || !self.share(sock, b))
-        });
-        let mut taken: BTreeSet<u16> = others.map(|(_, theirs)| theirs.port()).collect();
-        if !sock.stream {
-            return Ok(self.stack.udp_free_port(|port| taken.contains(&port))?);
-        }
-        taken.extend(self.stack.tcp_ports_with_connections(ip));
-        Ok(self.stack.tcp_free_port(ip, |port| taken.contains(&port))?)
-    }
-
-    /// Connections without a descriptor keep a port from who would share it so: all of them from who would not at all.
-    fn is_kept(&self, port: u16, ip: Option<IpAddr>, shares: Shares) -> bool {
-        let alone = !shares.addr && !shares.port;
-        (alone && self.stack.tcp_port_has_connections(port, ip))
-            || self.leftovers.keep(ip, port, shares, |flow| self.is_left(flow))
-    }
-
-    /// The descriptor of a connection was closed: what is left of it keeps its port as that did.
-    fn leave(&mut self, flow: Tuple, shares: Shares) {
-        if self.stack.tcp_has_flow(&flow) {
-            let mut leftovers = core::mem::take(&mut self.leftovers);
-            leftovers.push(flow, shares, |flow| self.is_left(flow));
-            self.leftovers = leftovers;
-        }
-    }
-
-    /// A connection of this flow lives on without a descriptor.
-    fn is_left(&self, flow: &Tuple) -> bool {
-        match self.stack.tcp_lookup(flow) {
-            Some(id) => self.files.fd_of(id).is_none(),
-            None => self.stack.tcp_has_flow(flow),
-        }
-    }
-
-    fn collides(&self, fd: Fd, sock: &Sock) -> bool {
-        let Some(mine) = sock.bound else { return false };
-        self.others(fd).any(|(b, theirs)| meet((sock, mine), (b, theirs)) && !self.share(sock, b))
-    }
-
-    /// The other sockets that have a place.
-    fn others(&self, fd: Fd) -> impl Iterator<Item = (&Sock, SocketAddr)> {
-        self.files.iter().filter_map(move |(other, file)| match file {
-            File::Socket(b) if other != fd && !self.has_given_back(b) => {
-                self.place_of(b).map(|theirs| (&**b, theirs))
-            }
-            _ => None,
-        })
-    }
-
-    /// The two may share a port: by SO_REUSEADDR unless the other one listens, of UDP always (`inet_csk_bind_conflict`,
-    /// `inet_rcv_saddr_equal`).
-    fn share(&self, a: &Sock, b: &Sock) -> bool {
-        let (mine, listens) = (shares_of(a), matches!(b.kind, Kind::Listener(_)));
-        let by = |theirs: Shares| mine.with(Shares { addr: theirs.addr && !(listens && a.stream), ..theirs });
-        // TIME-WAIT and the socket that still has the port are asked each.
-        let waiting = self.waiting_shares(b).filter(|_| !b.knobs.past.rebound);
-        let own = (waiting.is_none() || self.has_port(b)).then(|| shares_of(b));
-        [own, waiting].into_iter().flatten().all(by)
-    }
-
-    /// Options are about to change: TIME-WAIT goes on sharing its port as the socket did when that began (`inet_twsk_alloc`).
-    pub(crate) fn settle_shares(&mut self, fd: Fd) -> Result<(), Errno> {
-        let sock = self.files.sock(fd)?;
-        let (past, shares) = (sock.knobs.past, shares_of(sock));
-        if past.shared.is_none() && self.is_waiting(sock) {
-            self.files.sock_mut(fd)?.knobs.past.shared = Some(shares);
-        }
-        Ok(())
-    }
-
-    /// Its connection is in TIME-WAIT.
-    fn is_waiting(&self, sock: &Sock) -> bool {
-        matches!(sock.kind, Kind::Conn(id) if self.stack.tcp_state(id) == Ok(State::TimeWait))
-    }
-
-    /// By what its TIME-WAIT shares the port, where that may differ from its options.
-    fn waiting_shares(&self, sock: &Sock) -> Option<Shares> {
-        sock.knobs.past.shared.filter(|_| self.is_waiting(sock))
-    }
-
-    /// The flow of its TIME-WAIT, which goes on without it, and by what that shares the port.
-    fn waits_on(&self, fd: Fd, id: SocketId) -> Result<Option<(Tuple, Shares)>, Errno> {
-        let sock = self.files.sock(fd)?;
-        let ends = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok());
-        let shares = self.waiting_shares(sock).unwrap_or_else(|| shares_of(sock));
-        Ok(ends.filter(|_| self.is_waiting(sock)).map(|(local, remote)| (Tuple::new(local, remote), shares)))
-    }
-
-    /// Where a socket is: what it was bound to, with the address that connecting has fixed (`inet_rcv_saddr`).
-    pub(crate) fn place_of(&self, sock: &Sock) -> Option<SocketAddr> {
-        let fixed = match sock.kind {
-            Kind::Conn(id) if !sock.knobs.past.rebound => self.stack.local_addr(id).ok(),
-            Kind::Udp(id) => self.stack.local_addr(id).ok(),
-            _ => None,
-        };
-        let bound = sock.bound?;
-        Some(fixed.map_or(bound, |fixed| SocketAddr::new(fixed.ip(), bound.port())))
-    }
-
-    /// Gives a socket without a port one, before it is used.
-    pub(crate) fn autobind(&mut self, fd: Fd) -> Result<(), Errno> {
-        let sock = self.files.sock(fd)?;
-        let any: IpAddr = if sock.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
-        match sock.bound {
-            Some(bound) if bound.port() != 0 => Ok(()),
-            bound => self.take_port(fd, bound.unwrap_or(SocketAddr::new(any, 0))),
-        }
     }
 
     /// listen(2): `inet_listen`, which changes the backlog of a listener.
@@ -507,32 +332,6 @@ impl Host {
                 Ok(Some(Reply::ok(0)))
             }
         }
-    }
-
-    /// A port that the system chose is given back; an address that was asked for stays.
-    pub(crate) fn give_port_back(&mut self, fd: Fd) -> Result<(), Errno> {
-        let sock = self.files.sock(fd)?;
-        // What was bound behind the end of a connection goes back with the next one (`tcp_set_state`).
-        if sock.knobs.past.rebound && matches!(sock.kind, Kind::Conn(_)) {
-            return Ok(());
-        }
-        let live = sock.kind.id().and_then(|id| self.stack.local_addr(id).ok());
-        let sock = self.files.sock_mut(fd)?;
-        // ::ffff:0.0.0.0 was asked for, so what became of it by connecting stays (`SOCK_BINDADDR_LOCK`).
-        if let (true, Some(SocketAddr::V4(bound)), Some(SocketAddr::V4(live))) = (sock.v6, sock.bound, live)
-            && bound.ip().is_unspecified()
-        {
-            sock.bound = Some(SocketAddr::new((*live.ip()).into(), bound.port()));
-        }
-        if let Some(bound) = sock.bound.filter(|b| b.port() == 0 || sock.chosen) {
-            let asked = !bound.ip().is_unspecified() || sock.v6 == bound.is_ipv4();
-            (sock.bound, sock.chosen) = (asked.then(|| SocketAddr::new(bound.ip(), 0)), false);
-            let port = live.map_or(bound.port(), |live| live.port());
-            if sock.stream && port != 0 {
-                sock.knobs.past.port = port;
-            }
-        }
-        Ok(())
     }
 
     /// The options that a connection or listener leaves: buffers stay as large as they have become, and so does what was seen of
