@@ -20,15 +20,23 @@ async fn a_discipline_is_replaced_while_data_flows() {
     let (mut client, (mut server, _)) = (client.unwrap(), server.unwrap());
     let data: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
     let sent = data.clone();
+    // The last discipline has something to carry, however fast the others were.
+    let (all_replaced, rest) = tokio::sync::oneshot::channel();
     let sender = tokio::spawn(async move {
-        client.write_all(&sent).await.unwrap();
+        client.write_all(&sent[..2_500_000]).await.unwrap();
+        rest.await.unwrap();
+        client.write_all(&sent[2_500_000..]).await.unwrap();
         client.shutdown().await.unwrap();
         client
     });
+    let mut all_replaced = Some(all_replaced);
     let (mut got, mut buffer, mut seen) = (Vec::new(), vec![0; 65_536], 0);
     for words in
         ["fq_codel", "tbf rate 400mbit burst 100kb latency 50ms", "pfifo limit 3000", "fq", "codel", ""]
     {
+        if words.is_empty() {
+            all_replaced.take().map(|told| told.send(()));
+        }
         while words.is_empty() || got.len() < (seen + 1) * 400_000 {
             match tokio::time::timeout(Duration::from_secs(30), server.read(&mut buffer))
                 .await

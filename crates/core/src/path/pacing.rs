@@ -130,6 +130,12 @@ impl Pacing {
         self.wstamp.max(now)
     }
 
+    /// When a packet leaves that must not pass the data before it: this data may wait in a queue below that honours departure times.
+    #[must_use]
+    pub fn behind_data(&self, now: Instant) -> Instant {
+        if self.status == Status::Fq { self.departure(now) } else { now }
+    }
+
     /// How long after `now` the next packet leaves. Timers that wait for an acknowledgement begin to count then
     /// (`tcp_pacing_delay`).
     #[must_use]

@@ -86,6 +86,14 @@ fn headers_len(bytes: &[u8]) -> u32 {
     bytes.get(l3..).and_then(|b| tcp::TcpView::parse(b).ok()).map_or(0, |t| (l3 + t.header_len()) as u32)
 }
 
+/// A connection sent it. A stack that answers what belongs to none sends SYN, a reset without ACK, or one with the number 0
+/// (RFC 9293 section 3.10.7.1).
+fn is_of_connection(segment: &tcp::TcpView<'_>) -> bool {
+    let flags = segment.flags();
+    let answers_nobody = !flags.contains(tcp::TcpFlags::ACK) || segment.seq() == 0;
+    !flags.contains(tcp::TcpFlags::SYN) && !(flags.contains(tcp::TcpFlags::RST) && answers_nobody)
+}
+
 /// Length of the IP header and its traffic class.
 fn ip_header(bytes: &[u8]) -> Option<(usize, u8)> {
     match bytes.first()? >> 4 {
@@ -165,10 +173,9 @@ impl Reader {
             hash.write(ports);
         }
         if transport == protocol::TCP && !socket {
-            // Nobody pays for a pure acknowledgement, yet it belongs to its connection's flow, or it would be overtaken.
-            let flags = tcp::TcpView::parse(payload).map(|t| t.flags()).ok();
-            socket =
-                flags.is_some_and(|f| !f.contains(tcp::TcpFlags::SYN) && !f.contains(tcp::TcpFlags::RST));
+            // Nobody pays for a pure acknowledgement or for the reset that ends a connection, yet they belong to its flow, or they
+            // would be overtaken, and the reset would overtake.
+            socket = tcp::TcpView::parse(payload).is_ok_and(|segment| is_of_connection(&segment));
         }
         if transport == protocol::SCTP && !socket {
             // Nor for SACKs and heartbeats. Answers of listeners and to strangers begin otherwise.

@@ -248,14 +248,16 @@ impl Conn {
         self.path.pacing.count(1);
     }
 
-    /// Queues the reset that ends this connection (`tcp_send_active_reset`).
+    /// Queues the reset that ends this connection (`tcp_send_active_reset`). It stays behind the data below: one that passes it is only
+    /// challenged (RFC 9293 section 3.10.7.4), and the answer may find nobody.
     pub(in crate::tcp) fn send_reset(&mut self, cx: &mut Cx<'_>) {
         if matches!(self.state, State::SynSent | State::Close) {
             return;
         }
         cx.count.tcp.out_rsts += 1;
-        let repr = self.header(cx, self.acceptable_seq(), TcpFlags::RST);
-        let out = Outgoing { payload: Bytes::new(), ..self.control(cx, repr) };
+        let depart_at = self.path.pacing.behind_data(cx.now);
+        let repr = self.header_at(cx, depart_at, self.acceptable_seq(), TcpFlags::RST);
+        let out = Outgoing { payload: Bytes::new(), depart_at, ..self.control(cx, repr) };
         self.out.reset = Some(Box::new(out));
     }
 }
