@@ -66,6 +66,12 @@ impl State {
         matches!(self, Self::Established | Self::CloseWait)
     }
 
+    /// The handshake is over, and the peer may not have all of ours yet (`tcp_tsq_write`).
+    #[must_use]
+    pub const fn is_sending(self) -> bool {
+        matches!(self, Self::Established | Self::FinWait1 | Self::Closing | Self::CloseWait | Self::LastAck)
+    }
+
     /// The handshake is over.
     #[must_use]
     pub const fn is_synchronized(self) -> bool {

@@ -118,6 +118,13 @@ impl Model<'_> {
         } else {
             assert_eq!(self.window, before);
         }
+        self.pace();
+    }
+
+    /// The flow keeps to what the controller asks for.
+    fn pace(&mut self) {
+        let rate = self.it.wishes().pacing_rate.unwrap_or(u64::MAX);
+        self.flow.pacing_rate = rate.min(self.flow.max_pacing_rate);
     }
 
     /// What an acknowledgement tells; what it says of the rate is as wild as the rest.
@@ -171,6 +178,7 @@ impl Model<'_> {
         if let Some(rate) = self.it.wishes().pacing_rate {
             assert!((1..=self.flow.max_pacing_rate).contains(&rate), "SO_MAX_PACING_RATE holds: {rate}");
         }
+        self.pace();
     }
 
     fn ack(&mut self, sample: &AckSample) {

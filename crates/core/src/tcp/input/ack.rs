@@ -154,6 +154,11 @@ impl Conn {
         if out.rexmit != Rexmit::None {
             self.out.rexmit = out.rexmit;
         }
+        if out.rexmit == Rexmit::Lost && self.has_in_flight() {
+            // The walk asks the pace before it looks for room: its timer has the flow looked at again in any case
+            // (`tcp_xmit_retransmit_queue`, `tcp_pacing_check`).
+            self.timers.pace = self.path.pacing.not_before(cx.now).or(self.timers.pace);
+        }
         out
     }
 

@@ -627,8 +627,12 @@ impl Conn {
         self.out.credit.charge(more);
     }
 
-    /// The pace or small queues let the flow go on (`tcp_tsq_write`).
+    /// The pace or small queues let the flow go on, in the states in which Linux has it do so (`tcp_tsq_write`): what a connection that was
+    /// accepted with its SYN has to send waits for a write or the last ACK.
     pub(super) fn goes_on(&mut self) {
+        if !self.state.is_sending() {
+            return;
+        }
         self.tx.goes_on();
         self.out.try_send(self.default_hold());
         self.out.burst.round = Round::GoesOn;

@@ -280,8 +280,9 @@ impl Recovery {
             }
             _ => e.path.rtt.back_off(),
         }
-        e.timer.clear();
-        e.rearm_rto();
+        // Whatever the pace holds back was not asked (`tcp_retransmit_timer`).
+        let rto = e.path.rtt.rto(e.cx.sysctl);
+        e.timer.set(e.cx, TimerKind::Rto, e.cx.now + rto);
     }
 
     fn count_timeout(&self, e: &mut Env<'_, '_>) {

@@ -59,8 +59,8 @@ enum Mode {
 /// What follows from mode and model, and goes to the transport.
 #[derive(Clone, Copy, Debug, Default)]
 struct Output {
-    /// Pacing rate in bytes per second; 0 before the connection began.
-    rate: u64,
+    /// Pacing rate in bytes per second; `None` before the connection began.
+    rate: Option<u64>,
     pacing_gain: u32,
     cwnd_gain: u32,
     /// The rate follows from a measured round trip.
@@ -145,7 +145,18 @@ impl Bbr {
         self.out.has_seen_rtt = flow.srtt.is_some();
         let rtt_us = flow.srtt.map_or(NOMINAL_RTT_US, |srtt| u64::from(micros(srtt)).max(1));
         let bw = u64::from(window.cwnd) * BW_UNIT / rtt_us;
-        self.out.rate = paced(bw, HIGH_GAIN, flow);
+        self.out.rate = Some(paced(bw, HIGH_GAIN, flow));
+    }
+
+    /// A bound lowers the rate at once, and the rate does not come back with the end of the bound (`sk_setsockopt`; `sk_pacing_rate`
+    /// is all that BBR remembers of it).
+    fn follow_bound(&mut self, flow: &Flow) {
+        self.out.rate = self.out.rate.map(|rate| rate.min(flow.pacing_rate));
+    }
+
+    /// In bytes per second; 0 before the connection began.
+    fn rate(&self) -> u64 {
+        self.out.rate.unwrap_or(0)
     }
 
     /// `bbr_set_pacing_rate`: before the pipe is full the rate only grows.
@@ -154,22 +165,20 @@ impl Bbr {
         if !self.out.has_seen_rtt && flow.srtt.is_some() {
             self.rate_from_rtt(window, flow);
         }
-        // A bound that was set since took effect at once (`sk_setsockopt`).
-        self.out.rate = self.out.rate.min(flow.max_pacing_rate);
-        if self.pipe.reached || rate > self.out.rate {
-            self.out.rate = rate;
+        if self.pipe.reached || rate > self.rate() {
+            self.out.rate = Some(rate);
         }
     }
 
     /// Segments that a packet should hold at the rate (`bbr_tso_segs_goal`).
     fn tso_segs_goal(&self, flow: &Flow) -> u32 {
-        let bytes = (self.out.rate >> PACING_SHIFT).min(GSO_PAYLOAD_MAX);
+        let bytes = (self.rate() >> PACING_SHIFT).min(GSO_PAYLOAD_MAX);
         let segs = (bytes / u64::from(flow.mss.max(1))).max(u64::from(self.min_tso_segs()));
         segs.min(TSO_SEGS_MAX) as u32
     }
 
-    const fn min_tso_segs(&self) -> u32 {
-        if self.out.rate < MIN_TSO_RATE { 1 } else { 2 }
+    fn min_tso_segs(&self) -> u32 {
+        if self.rate() < MIN_TSO_RATE { 1 } else { 2 }
     }
 
     /// Adds what is on its way inside of both hosts (`bbr_quantization_budget`).
@@ -250,7 +259,7 @@ impl Congestion for Bbr {
     fn wishes(&self) -> Wishes {
         Wishes {
             governs: true,
-            pacing_rate: (self.out.rate > 0).then_some(self.out.rate),
+            pacing_rate: self.out.rate,
             two_segments_from: Some(MIN_TSO_RATE),
             // It may send a window per round trip even in recovery.
             sndbuf_expand: 3,
@@ -266,6 +275,7 @@ impl Congestion for Bbr {
 
     /// `bbr_main`.
     fn cong_avoid(&mut self, cx: &mut Cx<'_>, window: &mut Window, sample: &AckSample) {
+        self.follow_bound(&sample.flow);
         self.update(cx, window, sample);
         self.set_rate(window, self.out.pacing_gain, &sample.flow);
         self.set_cwnd(cx, window, sample);
@@ -285,6 +295,7 @@ impl Congestion for Bbr {
 
     /// `bbr_init`, `bbr_cwnd_event`.
     fn on_event(&mut self, cx: &mut Cx<'_>, window: &mut Window, event: CaEvent, flow: &Flow) {
+        self.follow_bound(flow);
         match event {
             CaEvent::Start => self.start(cx, window, flow),
             CaEvent::TxStart { .. } if flow.app_limited => {

@@ -63,7 +63,7 @@ impl Rig {
         flow.delivered += delivered;
         flow.lost += lost;
         (flow.delivered_at, flow.in_flight, flow.departure) = (now, in_flight, now);
-        flow.pacing_rate = self.bbr.out.rate;
+        flow.pacing_rate = self.bbr.rate();
         let sample = AckSample {
             flow: *flow,
             state: self.state,
