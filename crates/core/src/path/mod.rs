@@ -13,6 +13,7 @@ pub mod rtt;
 
 use crate::base::Cx;
 use crate::base::sysctl::CongestionKind;
+use crate::base::time::{Duration, Instant};
 use congestion::{AnyCongestion, CaEvent, Congestion as _, Flow, Window};
 use ecn::Ecn;
 use pacing::{Demand, Pacing};
@@ -102,6 +103,13 @@ impl Path {
             self.pacing.need();
             self.pacing.set_rate(rate);
         }
+    }
+
+    /// When a timer of `wait` fires that counts from the next packet's departure. The longest timeout bounds both together
+    /// (`tcp_reset_xmit_timer`).
+    #[must_use]
+    pub fn deadline(&self, cx: &Cx<'_>, wait: Duration) -> Instant {
+        cx.now + (self.pacing.delay(cx.now) + wait).min(self.rtt.rto_max(cx.sysctl))
     }
 
     /// Derives the pacing rate anew after an acknowledgement, unless the controller sets it itself.

@@ -268,7 +268,7 @@ impl Conn {
         self.timers.backoff_before = self.path.rtt.backoff();
         self.path.rtt.back_off_probes(cx.sysctl.tcp_retries2.min(63) as u8);
         self.timers.probes_out = self.timers.probes_out.saturating_add(1);
-        self.timers.probe = Some(self.path.pacing.departure(cx.now) + self.probe_delay(cx));
+        self.timers.probe = Some(self.path.deadline(cx, self.probe_delay(cx)));
     }
 
     /// Time to the first window probe: the RTO as timeouts have left it, at least 200 ms (RFC 9293 section 3.8.6.1; `tcp_probe0_base`).
@@ -297,7 +297,7 @@ impl Conn {
     /// Starts probing when something waits, nothing is in flight and no other timer would wake us (`tcp_check_probe_timer`).
     pub(super) fn arm_probe_if_stuck(&mut self, cx: &Cx<'_>) {
         if self.timers.probe.is_none() && !self.has_in_flight() && self.tx.timer().is_none() {
-            self.timers.probe = Some(self.path.pacing.departure(cx.now) + self.probe_base(cx));
+            self.timers.probe = Some(self.path.deadline(cx, self.probe_base(cx)));
         }
     }
 

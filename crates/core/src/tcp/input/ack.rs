@@ -92,6 +92,10 @@ impl Conn {
 
     /// Below SND.UNA: too old is an attack (RFC 5961 section 5.2), otherwise it still may carry selective acknowledgements.
     fn old_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment, predicted: bool) -> Option<Disposition> {
+        if predicted {
+            // Header prediction remembers the timestamp before it looks at the acknowledgement (`tcp_rcv_established`).
+            self.store_timestamp(seg);
+        }
         let una = self.tx.snd_una();
         // Nor can bytes be acknowledged that were never sent: the bound is no further back than the first byte, or the SYN of an active
         // open, which Linux counts (`bytes_acked`).
@@ -100,10 +104,6 @@ impl Conn {
         if seg.ack.before(una - self.tx.max_window().min(sent)) {
             self.challenge(cx);
             return Some(Disposition::Drop(DropWhy::TcpBadAck));
-        }
-        if predicted {
-            // Header prediction remembers the timestamp before it looks at the acknowledgement (`tcp_rcv_established`).
-            self.store_timestamp(seg);
         }
         if !seg.options.sack.is_empty() {
             self.acknowledge(cx, seg, false);
@@ -219,7 +219,7 @@ impl Conn {
             self.timers.stop_probing();
             self.path.rtt.end_backoff();
         } else if self.timers.probe.is_some() {
-            self.timers.probe = Some(self.path.pacing.departure(cx.now) + self.probe_delay(cx));
+            self.timers.probe = Some(self.path.deadline(cx, self.probe_delay(cx)));
         }
     }
 

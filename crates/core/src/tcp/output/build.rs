@@ -245,7 +245,6 @@ impl Conn {
     pub(in crate::tcp) fn count_syn_data(&mut self, len: usize) {
         self.rest.stats.bytes_sent += len as u64;
         self.rest.stats.data_segs_out = self.rest.stats.data_segs_out.wrapping_add(1);
-        self.path.pacing.count(1);
     }
 
     /// Queues the reset that ends this connection (`tcp_send_active_reset`). It stays behind the data below: one that passes it is only

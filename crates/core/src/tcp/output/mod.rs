@@ -549,10 +549,13 @@ impl Conn {
         let starved = self.tx.after_write(cx, &mut self.path, sent, limited, self.app.keeps_window());
         self.keep_time(cx, why, starved);
         self.app.nospace = self.app.nospace.call_over();
-        if matches!(
-            why,
-            Wait::RecvWindow | Wait::Nagle | Wait::Cork | Wait::Defer | Wait::NoPath | Wait::Refused
-        ) {
+        let stuck = match why {
+            Wait::RecvWindow | Wait::Nagle | Wait::Cork | Wait::Defer | Wait::NoPath | Wait::Refused => true,
+            // Where the pace holds for longer than the longest timeout. Its own timer asks for none (`tcp_tsq_write`).
+            Wait::Pacing => self.out.burst.round != Round::GoesOn,
+            _ => false,
+        };
+        if stuck {
             self.arm_probe_if_stuck(cx);
         }
         let mss = self.out.burst.mss;

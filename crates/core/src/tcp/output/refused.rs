@@ -71,7 +71,7 @@ impl Conn {
         let backoff = self.path.rtt.backoff().min(self.timers.backoff_before);
         self.path.rtt.set_probe_backoff(backoff);
         let delay = self.until_user_timeout(cx, RESOURCE_PROBE_INTERVAL);
-        self.timers.probe = Some(self.path.pacing.departure(cx.now) + delay);
+        self.timers.probe = Some(self.path.deadline(cx, delay));
     }
 
     /// A packet that the queue had taken was lost on the way to the wire: one reduction per window, and nothing is marked lost: RACK

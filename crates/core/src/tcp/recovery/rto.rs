@@ -169,12 +169,12 @@ impl Env<'_, '_> {
             return;
         }
         let rto = self.path.rtt.rto(self.cx.sysctl);
-        let at = if self.timer.is(TimerKind::Tlp) || self.timer.is(TimerKind::Reorder) {
-            self.head_deadline(rto).max(self.cx.now + Duration::from_micros(1))
+        let wait = if self.timer.is(TimerKind::Tlp) || self.timer.is(TimerKind::Reorder) {
+            self.head_deadline(rto).since(self.cx.now).max(Duration::from_micros(1))
         } else {
-            self.cx.now + rto
+            rto
         };
-        let at = at + self.path.pacing.delay(self.cx.now);
+        let at = self.path.deadline(self.cx, wait);
         self.timer.set(self.cx, TimerKind::Rto, at);
     }
 }

@@ -46,7 +46,7 @@ impl Recovery {
         if !until_rto.is_zero() {
             pto = pto.min(until_rto);
         }
-        let at = e.path.pacing.departure(e.cx.now) + pto;
+        let at = e.path.deadline(e.cx, pto);
         e.timer.set(e.cx, TimerKind::Tlp, at);
         true
     }
@@ -60,7 +60,7 @@ impl Recovery {
             e.rearm_rto();
         } else if e.timer.get().is_none() && e.flight.packets_out > 0 {
             let at = e.head_deadline(e.path.rtt.rto(e.cx.sysctl)).max(e.cx.now + Duration::from_micros(1));
-            let at = at + e.path.pacing.delay(e.cx.now);
+            let at = e.path.deadline(e.cx, at.since(e.cx.now));
             e.timer.set(e.cx, TimerKind::Rto, at);
         }
     }

@@ -111,7 +111,7 @@ impl Sender {
             cx.count.tcp_ext.tcp_fast_retrans += u64::from(segs);
         }
         if at_head && !matches!(self.timer.get(), Some((TimerKind::Reorder, _))) {
-            let at = path.pacing.departure(cx.now) + path.rtt.rto(cx.sysctl);
+            let at = path.deadline(cx, path.rtt.rto(cx.sysctl));
             self.timer.set(cx, TimerKind::Rto, at);
         }
         Some(plan)

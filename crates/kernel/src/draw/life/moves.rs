@@ -523,8 +523,15 @@ fn sacked(author: &mut Author) -> Option<Segment> {
 fn router(author: &mut Author) -> Act {
     let (acked, high) = (author.peer.acked, author.peer.high);
     let dice = &mut author.dice;
-    let seq =
-        dice.pick(&[acked, acked, acked, high, high.saturating_sub(1), acked.wrapping_sub(1), high + 1_000]);
+    let seq = dice.pick(&[
+        acked,
+        acked,
+        acked,
+        high,
+        high.saturating_sub(1),
+        acked.wrapping_sub(1),
+        high.wrapping_add(1_000),
+    ]);
     let v6 = author.words.has("ipv6");
     let (kind, code, mtu) = dice.pick(if v6 { MESSAGES_V6 } else { MESSAGES });
     Act::Icmp(kind, code, mtu, seq)
