@@ -291,6 +291,10 @@ impl Stack {
             RequestVerdict::Reset(_) if self.too_far_for_listener(listener, tuple, &seg) => {
                 self.come_too_far();
             }
+            // It may bring the cookie of an earlier SYN back. No connection begins beside the request (`tcp_v4_syn_recv_sock`), and nobody is told.
+            RequestVerdict::Reset(_) if self.cookie_of(listener, tuple, &seg).is_some() => {
+                self.env.count.dropped(DropWhy::TcpBadAck);
+            }
             RequestVerdict::Reply(out) | RequestVerdict::Reset(out) => {
                 self.schedule_request(id);
                 self.send_labelled(tuple, label, out);
