@@ -349,9 +349,10 @@ impl Host {
     }
 
     /// What TCP_INFO will tell of what a socket was.
-    fn residue(&mut self, id: SocketId) -> Residue {
+    fn residue(&mut self, fd: Fd, id: SocketId) -> Residue {
         let reordering = self.stack.options(id).map_or(0, |o| o.reordering);
         let info = self.stack.tcp_info(self.now, id).unwrap_or_else(|_| self.unused(reordering));
+        let info = self.unanswered(fd, id, info);
         let max_window = self.stack.tcp_max_window(id).unwrap_or(0);
         let unsent = info.notsent_bytes;
         Residue { info, max_window, unsent, rcv_mss: 0, at: self.now }.dissolved()
@@ -361,7 +362,7 @@ impl Host {
     fn residue_of_listener(&mut self, fd: Fd, id: SocketId) -> Result<Residue, Errno> {
         match self.files.sock_mut(fd)?.knobs.residue.take() {
             Some(old) => Ok(old.dissolved()),
-            None => Ok(self.residue(id)),
+            None => Ok(self.residue(fd, id)),
         }
     }
 
@@ -386,7 +387,7 @@ impl Host {
             Some(id) if matches!(self.files.sock(fd)?.kind, Kind::Listener(_)) => {
                 Some(Box::new(self.residue_of_listener(fd, id)?))
             }
-            Some(id) => Some(Box::new(self.residue(id))),
+            Some(id) => Some(Box::new(self.residue(fd, id))),
             None => None,
         };
         self.end_feedback(fd);
@@ -419,7 +420,7 @@ impl Host {
                 let state = self.stack.tcp_state(id);
                 let resets = self.stack.tcp_needs_reset(id).unwrap_or(false);
                 let options = self.options_after(id);
-                let residue = self.residue(id);
+                let residue = self.residue(fd, id);
                 let waits_on = self.waits_on(fd, id)?;
                 self.give_port_back(fd)?;
                 // What nobody has asked for yet can still be asked for.
