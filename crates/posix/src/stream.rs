@@ -420,7 +420,7 @@ impl Host {
                 let state = self.stack.tcp_state(id);
                 let resets = self.stack.tcp_needs_reset(id).unwrap_or(false);
                 let options = self.options_after(id);
-                let residue = self.residue(fd, id);
+                let mut residue = self.residue(fd, id);
                 let waits_on = self.waits_on(fd, id)?;
                 self.give_port_back(fd)?;
                 // What nobody has asked for yet can still be asked for.
@@ -430,6 +430,9 @@ impl Host {
                     self.stack.close(self.now, id)?;
                 } else {
                     self.stack.abort(self.now, id)?;
+                    // The reset offers a window as any segment does (`tcp_select_window`).
+                    residue.info.rcv_wnd =
+                        self.stack.tcp_info(self.now, id).map_or(residue.info.rcv_wnd, |info| info.rcv_wnd);
                 }
                 let sock = self.files.sock_mut(fd)?;
                 // What it paced by stays, one that never came to anything left it as it was.
