@@ -9,9 +9,9 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{Attempt, File, Kind, Past, Residue, take_addr};
 use crate::host::{ANY, Host};
-use crate::ports::shares_of;
+use crate::ports::unspecified;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use lowwater_core::base::{Error, SocketId, Tuple};
+use lowwater_core::base::{Error, SocketId};
 use lowwater_core::stack::{ListenAddr, ListenOptions};
 use lowwater_core::tcp::{How, SocketOptions, State};
 
@@ -49,6 +49,7 @@ impl Host {
         if self.has_port(sock) {
             return Err(Errno::EINVAL);
         }
+        let waits_on = self.waits_on(fd)?;
         if addr.port() == 0 && sock.plain(SOL_IP, crate::abi::IP_BIND_ADDRESS_NO_PORT) != 0 {
             // connect() chooses the port, which then needs to be free for its peer only.
             self.files.sock_mut(fd)?.bound = Some(addr);
@@ -56,6 +57,10 @@ impl Host {
             // The address of before is forgotten, too (`inet_reset_saddr`).
             self.files.sock_mut(fd)?.bound = None;
             return Err(errno);
+        }
+        // What the port of before was for goes on without the socket.
+        if let Some(left) = waits_on {
+            self.leave(left);
         }
         let sock = self.files.sock_mut(fd)?;
         sock.knobs.past = Past { rebound: matches!(sock.kind, Kind::Conn(_)), port: 0, ..sock.knobs.past };
@@ -421,7 +426,7 @@ impl Host {
                 let resets = self.stack.tcp_needs_reset(id).unwrap_or(false);
                 let options = self.options_after(id);
                 let mut residue = self.residue(fd, id);
-                let waits_on = self.waits_on(fd, id)?;
+                let waits_on = self.waits_on(fd)?;
                 self.give_port_back(fd)?;
                 // What nobody has asked for yet can still be asked for.
                 let error = self.stack.take_error(id).map(Errno::from);
@@ -448,8 +453,8 @@ impl Host {
                 sock.shut = 0;
                 self.forget(fd, None)?;
                 self.files.sock_mut(fd)?.knobs.residue = Some(Box::new(residue));
-                if let Some((flow, shares)) = waits_on {
-                    self.leave(flow, shares);
+                if let Some(left) = waits_on {
+                    self.leave(left);
                 }
             }
         }
@@ -531,11 +536,10 @@ impl Host {
             File::Socket(sock) => {
                 let Some(id) = sock.kind.id() else { return Ok(Some(Reply::ok(0))) };
                 let linger = self.stack.options(id).ok().and_then(|o| o.linger).filter(|l| !l.is_zero());
-                let flow = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok());
-                let shares = self.waiting_shares(&sock).unwrap_or_else(|| shares_of(&sock));
+                let left = self.leftover(&sock);
                 self.stack.close(self.now, id)?;
-                if let (Kind::Conn(_), Some((local, remote))) = (sock.kind, flow) {
-                    self.leave(Tuple::new(local, remote), shares);
+                if let Some(left) = left {
+                    self.leave(left);
                 }
                 let busy =
                     matches!(self.stack.tcp_state(id), Ok(State::FinWait1 | State::Closing | State::LastAck));
@@ -548,9 +552,4 @@ impl Host {
         }
         Ok(Some(Reply::ok(0)))
     }
-}
-
-/// Any address, of a socket of one family or the other.
-fn unspecified(v6: bool) -> IpAddr {
-    if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
