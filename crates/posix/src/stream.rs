@@ -245,9 +245,11 @@ impl Host {
         };
         let (id, taken) = match opened {
             Ok(opened) => opened,
-            // The flow of a socket that was bound is taken; without a port none is left (`__inet_hash_connect`).
+            // The flow of a socket that was bound is taken; without a port none is left (`__inet_hash_connect`). The attempt is over then, and
+            // what the system had chosen goes back (`tcp_v4_connect`, `tcp_set_state`).
             Err(Error::AddressInUse | Error::AddressNotAvailable) => {
                 self.settle_any(fd, remote)?;
+                self.give_port_back(fd)?;
                 return Err(Errno::EADDRNOTAVAIL);
             }
             Err(e) => return Err(e.into()),
