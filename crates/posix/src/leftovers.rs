@@ -28,6 +28,8 @@ impl Shares {
 pub(crate) struct Left {
     pub(crate) flow: Tuple,
     pub(crate) shares: Shares,
+    /// It has its port by bind() or from a listener, and not by a choice of connect().
+    pub(crate) asked: bool,
 }
 
 /// Connections without a descriptor.
@@ -64,6 +66,11 @@ impl Leftovers {
         };
         self.left.iter().enumerate().any(keeps)
     }
+
+    /// The ports of those that have theirs otherwise than by a choice of connect().
+    pub(crate) fn asked(&self, lives: impl Fn(&Tuple) -> bool) -> impl Iterator<Item = u16> {
+        self.left.iter().filter(move |left| left.asked && lives(&left.flow)).map(|left| left.flow.local_port)
+    }
 }
 
 #[cfg(test)]
@@ -79,7 +86,7 @@ mod tests {
     }
 
     fn of(flow: Tuple, shares: Shares) -> Left {
-        Left { flow, shares }
+        Left { flow, shares, asked: true }
     }
 
     #[test]
@@ -95,6 +102,16 @@ mod tests {
         let by_port = Shares { addr: false, port: true };
         left.push(of(flow(80, 2), by_port), |_| true);
         assert!(left.keep(None, 80, SHARES, |_| true), "each shares by another option");
+    }
+
+    #[test]
+    fn ports_that_connect_chose_are_for_others_to_choose() {
+        let mut left = Leftovers::default();
+        left.push(of(flow(80, 1), ALONE), |_| true);
+        left.push(Left { asked: false, ..of(flow(81, 1), ALONE) }, |_| true);
+        left.push(of(flow(82, 1), ALONE), |_| true);
+        let asked: Vec<u16> = left.asked(|flow| flow.local_port != 82).collect();
+        assert_eq!(asked, [80]);
     }
 
     #[test]

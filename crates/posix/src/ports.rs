@@ -6,7 +6,7 @@ use crate::files::{File, Kind, Sock};
 use crate::host::Host;
 use crate::leftovers::{Left, Shares};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use lowwater_core::base::Tuple;
+use lowwater_core::base::{Error, Tuple};
 use lowwater_core::stack::covers;
 use lowwater_core::tcp::State;
 use std::collections::BTreeSet;
@@ -100,6 +100,27 @@ impl Host {
         Ok(self.stack.tcp_free_port(ip, |port| taken.contains(&port))?)
     }
 
+    /// Where a connection to `remote` begins. connect() chooses no port that another socket of TCP has, at whatever address, unless that has it
+    /// by such a choice too (`fastreuse` in `__inet_hash_connect`).
+    pub(crate) fn find_source(&mut self, fd: Fd, remote: SocketAddr) -> Result<Option<SocketAddr>, Error> {
+        let Ok(sock) = self.files.sock(fd) else { return Err(Error::NoSuchSocket) };
+        let (bound, any) = (sock.bound, unspecified(remote.is_ipv6()));
+        if bound.is_some_and(|b| b.port() != 0) {
+            return Ok(bound);
+        }
+        let open = self.files.iter().filter_map(|(_, file)| match file {
+            File::Socket(b) if b.is_tcp() => {
+                b.bound.map(|at| at.port()).filter(|&port| port != 0 && !self.has_given_back(b))
+            }
+            _ => None,
+        });
+        let left = self.leftovers.asked(|flow| self.is_left(flow));
+        let taken: BTreeSet<u16> = open.chain(left).collect();
+        let ip = bound.map(|b| b.ip());
+        let port = self.stack.tcp_source_port(self.now, remote, ip, |port| taken.contains(&port))?;
+        Ok(Some(SocketAddr::new(ip.unwrap_or(any), port)))
+    }
+
     /// Connections without a descriptor keep a port from who would share it so: all of them from who would not at all.
     fn is_kept(&self, port: u16, ip: Option<IpAddr>, shares: Shares) -> bool {
         let alone = !shares.addr && !shares.port;
@@ -176,7 +197,8 @@ impl Host {
         let Kind::Conn(id) = sock.kind else { return None };
         let (local, remote) = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok())?;
         let shares = self.waiting_shares(sock).unwrap_or_else(|| shares_of(sock));
-        (!sock.knobs.past.rebound).then(|| Left { flow: Tuple::new(local, remote), shares })
+        let asked = sock.bound.is_some_and(|b| b.port() != 0);
+        (!sock.knobs.past.rebound).then(|| Left { flow: Tuple::new(local, remote), shares, asked })
     }
 
     /// Its TIME-WAIT, which goes on without it.

@@ -238,11 +238,11 @@ impl Host {
         let sock = self.files.sock(fd)?;
         let remote = Self::stack_remote(remote, sock.bound);
         self.may_reach(sock.bound, remote)?;
-        let (bound, options) = (sock.bound, sock.options.clone());
-        let opened = match data {
-            Some(data) => self.stack.tcp_connect_with_data(self.now, remote, bound, &options, data),
-            None => self.stack.tcp_connect(self.now, remote, bound, &options).map(|id| (id, 0)),
-        };
+        let options = sock.options.clone();
+        let opened = self.find_source(fd, remote).and_then(|from| match data {
+            Some(data) => self.stack.tcp_connect_with_data(self.now, remote, from, &options, data),
+            None => self.stack.tcp_connect(self.now, remote, from, &options).map(|id| (id, 0)),
+        });
         let (id, taken) = match opened {
             Ok(opened) => opened,
             // The flow of a socket that was bound is taken; without a port none is left (`__inet_hash_connect`). The attempt is over then, and
