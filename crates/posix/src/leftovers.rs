@@ -23,22 +23,31 @@ impl Shares {
     }
 }
 
+/// What is left of one socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Left {
+    pub(crate) flow: Tuple,
+    pub(crate) shares: Shares,
+    /// It has its port by bind() or from a listener, and not by a choice of connect().
+    pub(crate) asked: bool,
+}
+
 /// Connections without a descriptor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leftovers {
     /// Those that are gone among them are fewer than those that live, or than [`LOOK_AFTER`].
-    left: Vec<(Tuple, Shares)>,
+    left: Vec<Left>,
     look_at: usize,
 }
 
 impl Leftovers {
     /// A descriptor was closed whose connection lives on. `lives` tells whether one that closed before still does.
-    pub(crate) fn push(&mut self, flow: Tuple, shares: Shares, lives: impl Fn(&Tuple) -> bool) {
+    pub(crate) fn push(&mut self, left: Left, lives: impl Fn(&Tuple) -> bool) {
         if self.left.len() >= self.look_at.max(LOOK_AFTER) {
-            self.left.retain(|(other, _)| *other != flow && lives(other));
+            self.left.retain(|other| other.flow != left.flow && lives(&other.flow));
             self.look_at = self.left.len() * 2;
         }
-        self.left.push((flow, shares));
+        self.left.push(left);
     }
 
     /// Some of them keep `port` at `ip` (`None`: at any address, an unspecified one: at any of its family) from a socket that would share it so.
@@ -51,11 +60,16 @@ impl Leftovers {
     ) -> bool {
         let here = |flow: &Tuple| flow.local_port == port && covers(ip, flow.local_ip);
         // Of one flow the last one counts.
-        let last = |at: usize, flow: &Tuple| !self.left[at + 1..].iter().any(|(later, _)| later == flow);
-        let keeps = |(at, (flow, theirs)): (usize, &(Tuple, Shares))| {
-            here(flow) && !theirs.with(shares) && lives(flow) && last(at, flow)
+        let last = |at: usize, flow: &Tuple| !self.left[at + 1..].iter().any(|later| later.flow == *flow);
+        let keeps = |(at, left): (usize, &Left)| {
+            here(&left.flow) && !left.shares.with(shares) && lives(&left.flow) && last(at, &left.flow)
         };
         self.left.iter().enumerate().any(keeps)
+    }
+
+    /// The ports of those that have theirs otherwise than by a choice of connect().
+    pub(crate) fn asked(&self, lives: impl Fn(&Tuple) -> bool) -> impl Iterator<Item = u16> {
+        self.left.iter().filter(move |left| left.asked && lives(&left.flow)).map(|left| left.flow.local_port)
     }
 }
 
@@ -71,30 +85,44 @@ mod tests {
         Tuple::new((ip(1), local).into(), (ip(2), remote).into())
     }
 
+    fn of(flow: Tuple, shares: Shares) -> Left {
+        Left { flow, shares, asked: true }
+    }
+
     #[test]
     fn both_must_share_the_port_and_the_last_closed_of_a_flow_counts() {
         let mut left = Leftovers::default();
-        left.push(flow(80, 1), ALONE, |_| true);
+        left.push(of(flow(80, 1), ALONE), |_| true);
         assert!(left.keep(None, 80, SHARES, |_| true) && left.keep(None, 80, ALONE, |_| true));
         assert!(!left.keep(None, 80, SHARES, |_| false), "it is gone");
         assert!(!left.keep(None, 81, SHARES, |_| true));
         assert!(!left.keep(Some(IpAddr::from([10, 0, 0, 9])), 80, SHARES, |_| true));
-        left.push(flow(80, 1), SHARES, |_| true);
+        left.push(of(flow(80, 1), SHARES), |_| true);
         assert!(!left.keep(None, 80, SHARES, |_| true) && left.keep(None, 80, ALONE, |_| true));
         let by_port = Shares { addr: false, port: true };
-        left.push(flow(80, 2), by_port, |_| true);
+        left.push(of(flow(80, 2), by_port), |_| true);
         assert!(left.keep(None, 80, SHARES, |_| true), "each shares by another option");
+    }
+
+    #[test]
+    fn ports_that_connect_chose_are_for_others_to_choose() {
+        let mut left = Leftovers::default();
+        left.push(of(flow(80, 1), ALONE), |_| true);
+        left.push(Left { asked: false, ..of(flow(81, 1), ALONE) }, |_| true);
+        left.push(of(flow(82, 1), ALONE), |_| true);
+        let asked: Vec<u16> = left.asked(|flow| flow.local_port != 82).collect();
+        assert_eq!(asked, [80]);
     }
 
     #[test]
     fn those_that_are_gone_do_not_pile_up() {
         let mut left = Leftovers::default();
         for port in 1..=10_000 {
-            left.push(flow(80, port), ALONE, |flow| flow.remote_port + 10 > port);
+            left.push(of(flow(80, port), ALONE), |flow| flow.remote_port + 10 > port);
         }
         assert!(left.left.len() <= 2 * LOOK_AFTER, "{}", left.left.len());
         for port in 1..=10_000 {
-            left.push(flow(80, port), ALONE, |_| true);
+            left.push(of(flow(80, port), ALONE), |_| true);
         }
         assert!(left.left.len() >= 10_000);
     }

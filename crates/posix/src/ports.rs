@@ -4,9 +4,10 @@ use crate::call::Fd;
 use crate::errno::Errno;
 use crate::files::{File, Kind, Sock};
 use crate::host::Host;
-use crate::leftovers::Shares;
+use crate::leftovers::{Left, Shares};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use lowwater_core::base::{SocketId, Tuple};
+use lowwater_core::base::{Error, Tuple};
+use lowwater_core::stack::covers;
 use lowwater_core::tcp::State;
 use std::collections::BTreeSet;
 
@@ -23,6 +24,11 @@ fn meet((a, x): (&Sock, SocketAddr), (b, y): (&Sock, SocketAddr)) -> bool {
     let ((x_v4, x_only), (y_v4, y_only)) = (families(a, x.ip()), families(b, y.ip()));
     let six_alone = if x_v4 { y_only || !y_any } else { x_only || !x_any };
     x_v4 == y_v4 || !six_alone
+}
+
+/// Any address, of a socket of one family or the other.
+pub(crate) fn unspecified(v6: bool) -> IpAddr {
+    if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
 /// By what a socket shares its port.
@@ -58,7 +64,15 @@ impl Host {
         sock.chosen = addr.port() == 0;
         let port = if sock.chosen { self.find_port(fd, &sock, addr.ip(), ip)? } else { addr.port() };
         sock.bound = Some(SocketAddr::new(addr.ip(), port));
-        let taken = || self.collides(fd, &sock) || (sock.stream && self.is_kept(port, ip, shares_of(&sock)));
+        // Its own TIME-WAIT is asked as those of others are.
+        let own = |left: Left| {
+            left.flow.local_port == port
+                && covers(ip, left.flow.local_ip)
+                && !left.shares.with(shares_of(&sock))
+        };
+        let waits = self.waits_on(fd)?.is_some_and(own);
+        let taken =
+            || waits || self.collides(fd, &sock) || (sock.stream && self.is_kept(port, ip, shares_of(&sock)));
         if !sock.chosen && taken() {
             return Err(Errno::EADDRINUSE);
         }
@@ -86,6 +100,27 @@ impl Host {
         Ok(self.stack.tcp_free_port(ip, |port| taken.contains(&port))?)
     }
 
+    /// Where a connection to `remote` begins. connect() chooses no port that another socket of TCP has, at whatever address, unless that has it
+    /// by such a choice too (`fastreuse` in `__inet_hash_connect`).
+    pub(crate) fn find_source(&mut self, fd: Fd, remote: SocketAddr) -> Result<Option<SocketAddr>, Error> {
+        let Ok(sock) = self.files.sock(fd) else { return Err(Error::NoSuchSocket) };
+        let (bound, any) = (sock.bound, unspecified(remote.is_ipv6()));
+        if bound.is_some_and(|b| b.port() != 0) {
+            return Ok(bound);
+        }
+        let open = self.files.iter().filter_map(|(_, file)| match file {
+            File::Socket(b) if b.is_tcp() => {
+                b.bound.map(|at| at.port()).filter(|&port| port != 0 && !self.has_given_back(b))
+            }
+            _ => None,
+        });
+        let left = self.leftovers.asked(|flow| self.is_left(flow));
+        let taken: BTreeSet<u16> = open.chain(left).collect();
+        let ip = bound.map(|b| b.ip());
+        let port = self.stack.tcp_source_port(self.now, remote, ip, |port| taken.contains(&port))?;
+        Ok(Some(SocketAddr::new(ip.unwrap_or(any), port)))
+    }
+
     /// Connections without a descriptor keep a port from who would share it so: all of them from who would not at all.
     fn is_kept(&self, port: u16, ip: Option<IpAddr>, shares: Shares) -> bool {
         let alone = !shares.addr && !shares.port;
@@ -93,19 +128,20 @@ impl Host {
             || self.leftovers.keep(ip, port, shares, |flow| self.is_left(flow))
     }
 
-    /// The descriptor of a connection was closed: what is left of it keeps its port as that did.
-    pub(crate) fn leave(&mut self, flow: Tuple, shares: Shares) {
-        if self.stack.tcp_has_flow(&flow) {
+    /// A connection has no descriptor any more: what is left of it keeps its port as that did.
+    pub(crate) fn leave(&mut self, left: Left) {
+        if self.stack.tcp_has_flow(&left.flow) {
             let mut leftovers = core::mem::take(&mut self.leftovers);
-            leftovers.push(flow, shares, |flow| self.is_left(flow));
+            leftovers.push(left, |flow| self.is_left(flow));
             self.leftovers = leftovers;
         }
     }
 
-    /// A connection of this flow lives on without a descriptor.
+    /// A connection of this flow lives on without a descriptor, or in TIME-WAIT while its descriptor is bound elsewhere.
     fn is_left(&self, flow: &Tuple) -> bool {
+        let is_rebound = |fd| self.files.sock(fd).is_ok_and(|sock| sock.knobs.past.rebound);
         match self.stack.tcp_lookup(flow) {
-            Some(id) => self.files.fd_of(id).is_none(),
+            Some(id) => self.files.fd_of(id).is_none_or(is_rebound),
             None => self.stack.tcp_has_flow(flow),
         }
     }
@@ -156,12 +192,19 @@ impl Host {
         sock.knobs.past.shared.filter(|_| self.is_waiting(sock))
     }
 
-    /// The flow of its TIME-WAIT, which goes on without it, and by what that shares the port.
-    pub(crate) fn waits_on(&self, fd: Fd, id: SocketId) -> Result<Option<(Tuple, Shares)>, Errno> {
-        let sock = self.files.sock(fd)?;
-        let ends = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok());
+    /// What will be left of its connection without the descriptor. Nothing where that was bound anew: the rest was left then.
+    pub(crate) fn leftover(&self, sock: &Sock) -> Option<Left> {
+        let Kind::Conn(id) = sock.kind else { return None };
+        let (local, remote) = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok())?;
         let shares = self.waiting_shares(sock).unwrap_or_else(|| shares_of(sock));
-        Ok(ends.filter(|_| self.is_waiting(sock)).map(|(local, remote)| (Tuple::new(local, remote), shares)))
+        let asked = sock.bound.is_some_and(|b| b.port() != 0);
+        (!sock.knobs.past.rebound).then(|| Left { flow: Tuple::new(local, remote), shares, asked })
+    }
+
+    /// Its TIME-WAIT, which goes on without it.
+    pub(crate) fn waits_on(&self, fd: Fd) -> Result<Option<Left>, Errno> {
+        let sock = self.files.sock(fd)?;
+        Ok(self.leftover(sock).filter(|_| self.is_waiting(sock)))
     }
 
     /// Where a socket is: what it was bound to, with the address that connecting has fixed (`inet_rcv_saddr`).
@@ -178,10 +221,10 @@ impl Host {
     /// Gives a socket without a port one, before it is used.
     pub(crate) fn autobind(&mut self, fd: Fd) -> Result<(), Errno> {
         let sock = self.files.sock(fd)?;
-        let any: IpAddr = if sock.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let any = SocketAddr::new(unspecified(sock.v6), 0);
         match sock.bound {
             Some(bound) if bound.port() != 0 => Ok(()),
-            bound => self.take_port(fd, bound.unwrap_or(SocketAddr::new(any, 0))),
+            bound => self.take_port(fd, bound.unwrap_or(any)),
         }
     }
 

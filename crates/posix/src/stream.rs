@@ -9,9 +9,9 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{Attempt, File, Kind, Past, Residue, take_addr};
 use crate::host::{ANY, Host};
-use crate::ports::shares_of;
+use crate::ports::unspecified;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use lowwater_core::base::{Error, SocketId, Tuple};
+use lowwater_core::base::{Error, SocketId};
 use lowwater_core::stack::{ListenAddr, ListenOptions};
 use lowwater_core::tcp::{How, SocketOptions, State};
 
@@ -49,6 +49,7 @@ impl Host {
         if self.has_port(sock) {
             return Err(Errno::EINVAL);
         }
+        let waits_on = self.waits_on(fd)?;
         if addr.port() == 0 && sock.plain(SOL_IP, crate::abi::IP_BIND_ADDRESS_NO_PORT) != 0 {
             // connect() chooses the port, which then needs to be free for its peer only.
             self.files.sock_mut(fd)?.bound = Some(addr);
@@ -56,6 +57,10 @@ impl Host {
             // The address of before is forgotten, too (`inet_reset_saddr`).
             self.files.sock_mut(fd)?.bound = None;
             return Err(errno);
+        }
+        // What the port of before was for goes on without the socket.
+        if let Some(left) = waits_on {
+            self.leave(left);
         }
         let sock = self.files.sock_mut(fd)?;
         sock.knobs.past = Past { rebound: matches!(sock.kind, Kind::Conn(_)), port: 0, ..sock.knobs.past };
@@ -233,16 +238,18 @@ impl Host {
         let sock = self.files.sock(fd)?;
         let remote = Self::stack_remote(remote, sock.bound);
         self.may_reach(sock.bound, remote)?;
-        let (bound, options) = (sock.bound, sock.options.clone());
-        let opened = match data {
-            Some(data) => self.stack.tcp_connect_with_data(self.now, remote, bound, &options, data),
-            None => self.stack.tcp_connect(self.now, remote, bound, &options).map(|id| (id, 0)),
-        };
+        let options = sock.options.clone();
+        let opened = self.find_source(fd, remote).and_then(|from| match data {
+            Some(data) => self.stack.tcp_connect_with_data(self.now, remote, from, &options, data),
+            None => self.stack.tcp_connect(self.now, remote, from, &options).map(|id| (id, 0)),
+        });
         let (id, taken) = match opened {
             Ok(opened) => opened,
-            // The flow of a socket that was bound is taken; without a port none is left (`__inet_hash_connect`).
+            // The flow of a socket that was bound is taken; without a port none is left (`__inet_hash_connect`). The attempt is over then, and
+            // what the system had chosen goes back (`tcp_v4_connect`, `tcp_set_state`).
             Err(Error::AddressInUse | Error::AddressNotAvailable) => {
                 self.settle_any(fd, remote)?;
+                self.give_port_back(fd)?;
                 return Err(Errno::EADDRNOTAVAIL);
             }
             Err(e) => return Err(e.into()),
@@ -349,9 +356,10 @@ impl Host {
     }
 
     /// What TCP_INFO will tell of what a socket was.
-    fn residue(&mut self, id: SocketId) -> Residue {
+    fn residue(&mut self, fd: Fd, id: SocketId) -> Residue {
         let reordering = self.stack.options(id).map_or(0, |o| o.reordering);
         let info = self.stack.tcp_info(self.now, id).unwrap_or_else(|_| self.unused(reordering));
+        let info = self.unanswered(fd, id, info);
         let max_window = self.stack.tcp_max_window(id).unwrap_or(0);
         let unsent = info.notsent_bytes;
         Residue { info, max_window, unsent, rcv_mss: 0, at: self.now }.dissolved()
@@ -361,7 +369,7 @@ impl Host {
     fn residue_of_listener(&mut self, fd: Fd, id: SocketId) -> Result<Residue, Errno> {
         match self.files.sock_mut(fd)?.knobs.residue.take() {
             Some(old) => Ok(old.dissolved()),
-            None => Ok(self.residue(id)),
+            None => Ok(self.residue(fd, id)),
         }
     }
 
@@ -386,7 +394,7 @@ impl Host {
             Some(id) if matches!(self.files.sock(fd)?.kind, Kind::Listener(_)) => {
                 Some(Box::new(self.residue_of_listener(fd, id)?))
             }
-            Some(id) => Some(Box::new(self.residue(id))),
+            Some(id) => Some(Box::new(self.residue(fd, id))),
             None => None,
         };
         self.end_feedback(fd);
@@ -419,8 +427,8 @@ impl Host {
                 let state = self.stack.tcp_state(id);
                 let resets = self.stack.tcp_needs_reset(id).unwrap_or(false);
                 let options = self.options_after(id);
-                let residue = self.residue(id);
-                let waits_on = self.waits_on(fd, id)?;
+                let mut residue = self.residue(fd, id);
+                let waits_on = self.waits_on(fd)?;
                 self.give_port_back(fd)?;
                 // What nobody has asked for yet can still be asked for.
                 let error = self.stack.take_error(id).map(Errno::from);
@@ -429,6 +437,9 @@ impl Host {
                     self.stack.close(self.now, id)?;
                 } else {
                     self.stack.abort(self.now, id)?;
+                    // The reset offers a window as any segment does (`tcp_select_window`).
+                    residue.info.rcv_wnd =
+                        self.stack.tcp_info(self.now, id).map_or(residue.info.rcv_wnd, |info| info.rcv_wnd);
                 }
                 let sock = self.files.sock_mut(fd)?;
                 // What it paced by stays, one that never came to anything left it as it was.
@@ -444,8 +455,8 @@ impl Host {
                 sock.shut = 0;
                 self.forget(fd, None)?;
                 self.files.sock_mut(fd)?.knobs.residue = Some(Box::new(residue));
-                if let Some((flow, shares)) = waits_on {
-                    self.leave(flow, shares);
+                if let Some(left) = waits_on {
+                    self.leave(left);
                 }
             }
         }
@@ -527,11 +538,10 @@ impl Host {
             File::Socket(sock) => {
                 let Some(id) = sock.kind.id() else { return Ok(Some(Reply::ok(0))) };
                 let linger = self.stack.options(id).ok().and_then(|o| o.linger).filter(|l| !l.is_zero());
-                let flow = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok());
-                let shares = self.waiting_shares(&sock).unwrap_or_else(|| shares_of(&sock));
+                let left = self.leftover(&sock);
                 self.stack.close(self.now, id)?;
-                if let (Kind::Conn(_), Some((local, remote))) = (sock.kind, flow) {
-                    self.leave(Tuple::new(local, remote), shares);
+                if let Some(left) = left {
+                    self.leave(left);
                 }
                 let busy =
                     matches!(self.stack.tcp_state(id), Ok(State::FinWait1 | State::Closing | State::LastAck));
@@ -544,9 +554,4 @@ impl Host {
         }
         Ok(Some(Reply::ok(0)))
     }
-}
-
-/// Any address, of a socket of one family or the other.
-fn unspecified(v6: bool) -> IpAddr {
-    if v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }

@@ -12,14 +12,15 @@
 use super::link::LOOPBACK;
 use super::queue::{Handing, Origin};
 use super::{Stack, Transmitted};
-use crate::base::{DeviceId, DropWhy, Error, FlowId, SocketId, Tuple};
+use crate::base::{DeviceId, DropWhy, Error, FlowId, RouteMetrics, SocketId, Tuple};
 use crate::device::{Device, Submit};
 use crate::ip::{Dst, OutputParams};
 use crate::offload::{self, Coalesced};
 use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use crate::qdisc::{Dequeued, Qdisc as _};
 use crate::socket::{Path, Socket, Turn};
-use crate::tcp::{Handed, Outgoing, PathCaps, SocketOptions};
+use crate::tcp::options::OptionSets;
+use crate::tcp::{Conn, Handed, Outgoing, PathCaps, SocketOptions};
 use core::net::IpAddr;
 use lowwater_wire::protocol;
 use lowwater_wire::tcp::{CHECKSUM_OFFSET, TcpFlags};
@@ -382,14 +383,19 @@ impl Stack {
             path.dst = dst;
         }
         let Socket::Tcp(conn) = &mut entry.socket else { return false };
-        if metrics != conn.options().route {
-            let options = SocketOptions { route: metrics, ..conn.options().clone() };
-            conn.follow_route(self.env.option_sets.share(&options));
-        }
+        follow_metrics(conn, &mut self.env.option_sets, metrics);
         if dst.mtu != conn.path_mtu() {
             conn.follow_route_mtu(&self.env.cx(self.now, Some(id)), dst.mtu);
         }
         true
+    }
+}
+
+/// The route of a connection may ask for something else by now.
+pub(super) fn follow_metrics(conn: &mut Conn, sets: &mut OptionSets, metrics: RouteMetrics) {
+    if metrics != conn.options().route {
+        let options = SocketOptions { route: metrics, ..conn.options().clone() };
+        conn.follow_route(sets.share(&options));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Passive opens: from a SYN by way of a request, perhaps a question to the application, into an accept backlog.
 use super::demux::Flow;
+use super::egress::follow_metrics;
 use super::expiry::TimerKey;
 use super::syncookie::Admission;
 use super::{Decision, Stack};
@@ -291,6 +292,10 @@ impl Stack {
             RequestVerdict::Reset(_) if self.too_far_for_listener(listener, tuple, &seg) => {
                 self.come_too_far();
             }
+            // It may bring the cookie of an earlier SYN back. No connection begins beside the request (`tcp_v4_syn_recv_sock`), and nobody is told.
+            RequestVerdict::Reset(_) if self.cookie_of(listener, tuple, &seg).is_some() => {
+                self.env.count.dropped(DropWhy::TcpBadAck);
+            }
             RequestVerdict::Reply(out) | RequestVerdict::Reset(out) => {
                 self.schedule_request(id);
                 self.send_labelled(tuple, label, out);
@@ -375,6 +380,11 @@ impl Stack {
         // In TIME-WAIT nobody looks for a signature, as with the small object (`tcp_v4_rcv`).
         if let Some(signature) = seg.options.signed.filter(|_| conn.state() != State::TimeWait) {
             return self.signed(signature);
+        }
+        // What answers our SYN finds the route of now (`tcp_init_transfer`: `inet_sk_rebuild_header`).
+        if conn.state() == State::SynSent {
+            let metrics = self.ip.metrics(Some(tuple.local_ip), tuple.remote_ip);
+            follow_metrics(conn, &mut self.env.option_sets, metrics);
         }
         let syn = (conn.state() == State::TimeWait && seg.has(TcpFlags::SYN)).then(|| seg.clone());
         let disposition = conn.input(&mut self.env.cx(self.now, Some(id)), seg);

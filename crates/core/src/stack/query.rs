@@ -291,6 +291,12 @@ impl Stack {
         }
     }
 
+    /// Its SYN was answered, or it was the peer's. False of what is no connection.
+    #[must_use]
+    pub fn tcp_was_accepted(&self, id: SocketId) -> bool {
+        matches!(self.sockets.get(id).map(|e| &e.socket), Some(Socket::Tcp(conn)) if conn.was_accepted())
+    }
+
     /// TCP_QUICKACK as it reads back.
     ///
     /// # Errors

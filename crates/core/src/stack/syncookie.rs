@@ -71,21 +71,27 @@ impl Stack {
         Ok(())
     }
 
+    /// The size of segments that the cookie tells which an acknowledgement brings back.
+    pub(super) fn cookie_of(&mut self, listener: SocketId, tuple: &Tuple, seg: &Segment) -> Option<u16> {
+        let Some(Socket::Listener(l)) = self.sockets.get(listener).map(|e| &e.socket) else { return None };
+        let recent = l.cookie_at.is_some_and(|at| self.now.since(at) <= VALID);
+        if self.env.sysctl.tcp_syncookies == 0 || !recent || seg.has(TcpFlags::RST) || seg.has(TcpFlags::SYN)
+        {
+            return None;
+        }
+        let mss = self.openers.cookies.check(tuple, seg, self.now);
+        let count = &mut self.env.count.tcp_ext;
+        count.syncookies_failed += u64::from(mss.is_none());
+        count.syncookies_recv += u64::from(mss.is_some());
+        mss
+    }
+
     /// An acknowledgement that no flow knows may bring a cookie back: then it opens a connection. False when it does not, and
     /// nobody wants the segment.
     pub(super) fn accept_cookie(&mut self, listener: SocketId, tuple: &Tuple, seg: &Segment) -> bool {
+        let Some(mss) = self.cookie_of(listener, tuple, seg) else { return false };
         let Some(Socket::Listener(l)) = self.sockets.get(listener).map(|e| &e.socket) else { return false };
-        let recent = l.cookie_at.is_some_and(|at| self.now.since(at) <= VALID);
         let (accept_full, options) = (l.accept_full(), &l.options.options);
-        if self.env.sysctl.tcp_syncookies == 0 || !recent || seg.has(TcpFlags::RST) || seg.has(TcpFlags::SYN)
-        {
-            return false;
-        }
-        let Some(mss) = self.openers.cookies.check(tuple, seg, self.now) else {
-            self.env.count.tcp_ext.syncookies_failed += 1;
-            return false;
-        };
-        self.env.count.tcp_ext.syncookies_recv += 1;
         // The SYN is forgotten, so that the last ACK says what is reflected (`cookie_tcp_reqsk_init`).
         let tos = self.env.sysctl.tcp_reflect_tos.then(|| (tuple.is_v6(), seg.tos & !3));
         let options = Self::options_for_request(&mut self.env.option_sets, options, tos);

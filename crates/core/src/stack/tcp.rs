@@ -50,23 +50,8 @@ impl Stack {
         local: Option<SocketAddr>,
         options: &SocketOptions,
     ) -> Result<(Setup, Path, Option<Reusable>), Error> {
-        if remote.port() == 0 || remote.ip().is_unspecified() {
-            return Err(Error::Invalid);
-        }
-        if remote.ip().is_multicast() {
-            return Err(Error::NoRoute);
-        }
-        let bound = local.map(|l| l.ip()).filter(|ip| !ip.is_unspecified());
-        if let Some(ip) = bound {
-            self.check_own(ip)?;
-        }
-        let way = self.route(bound, remote.ip())?;
-        // A connection has one peer (`tcp_v4_connect`).
-        if self.ip.is_broadcast(way.device, remote.ip()) {
-            return Err(Error::NoRoute);
-        }
-        let src = way.src;
-        let port = self.local_port(src, remote, local.map_or(0, |l| l.port()))?;
+        let src = self.source(remote, local.map(|l| l.ip()))?;
+        let port = self.local_port(src, remote, local.map_or(0, |l| l.port()), |_| false)?;
         let tuple = Tuple::new(SocketAddr::new(src, port), remote);
         let path = self.path(Some(src), &tuple)?;
         let old = self.take_time_wait(&tuple);
@@ -82,8 +67,51 @@ impl Stack {
         Ok((setup, path, old))
     }
 
+    /// The port that [`Stack::tcp_connect`] would choose for a connection from `local` to `remote`, none that is `taken`: descriptors have
+    /// ports that the stack does not know of.
+    ///
+    /// # Errors
+    /// Those of [`Stack::tcp_connect`].
+    pub fn tcp_source_port(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        local: Option<IpAddr>,
+        taken: impl Fn(u16) -> bool,
+    ) -> Result<u16, Error> {
+        self.enter(now);
+        let src = self.source(remote, local)?;
+        self.local_port(src, remote, 0, taken)
+    }
+
+    /// The address that a connection to `remote` begins at.
+    fn source(&self, remote: SocketAddr, local: Option<IpAddr>) -> Result<IpAddr, Error> {
+        if remote.port() == 0 || remote.ip().is_unspecified() {
+            return Err(Error::Invalid);
+        }
+        if remote.ip().is_multicast() {
+            return Err(Error::NoRoute);
+        }
+        let bound = local.filter(|ip| !ip.is_unspecified());
+        if let Some(ip) = bound {
+            self.check_own(ip)?;
+        }
+        let way = self.route(bound, remote.ip())?;
+        // A connection has one peer (`tcp_v4_connect`).
+        if self.ip.is_broadcast(way.device, remote.ip()) {
+            return Err(Error::NoRoute);
+        }
+        Ok(way.src)
+    }
+
     /// The port of an active open: the one asked for, if the flow is free, or an ephemeral one.
-    fn local_port(&mut self, src: IpAddr, remote: SocketAddr, port: u16) -> Result<u16, Error> {
+    fn local_port(
+        &mut self,
+        src: IpAddr,
+        remote: SocketAddr,
+        port: u16,
+        taken: impl Fn(u16) -> bool,
+    ) -> Result<u16, Error> {
         let (demux, sockets, small) = (&self.demux, &self.sockets, &self.small);
         let cx = self.env.cx(self.now, None);
         let free = |port, chosen| {
@@ -99,7 +127,7 @@ impl Stack {
             return if free(port, false) { Ok(port) } else { Err(Error::AddressNotAvailable) };
         }
         let from = ports_of(cx.sysctl);
-        let free = |port| demux.may_listen(port, Some(src)) && free(port, true);
+        let free = |port| !taken(port) && demux.may_listen(port, Some(src)) && free(port, true);
         self.openers.ports.connect(&from, &(src, remote), free).ok_or(Error::AddressNotAvailable)
     }
 

@@ -167,6 +167,14 @@ impl AckPolicy {
         self.rcv_mss = rcv_mss;
     }
 
+    /// The handshake ended with a segment of `whole` bytes, its header included, that one of this size behind it may confirm
+    /// (`tcp_create_openreq_child`).
+    pub fn expect_like(&mut self, whole: u32, fixed_header: u32) {
+        if whole >= MSS_DEFAULT + fixed_header {
+            self.last_seg_size = (whole - fixed_header).min(u32::from(u16::MAX)) as u16;
+        }
+    }
+
     /// Estimate of the payload of the peer's full segments, in bytes.
     #[must_use]
     pub const fn rcv_mss(&self) -> u32 {

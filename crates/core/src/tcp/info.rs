@@ -360,11 +360,17 @@ impl Conn {
         self.sending(&mut info, cx);
         self.receiving(&mut info, cx);
         self.path_info(&mut info, cx);
-        if !self.rest.stats.fast.has(fact::HANDSHAKE) && self.rest.stats.fast.has(fact::ACTIVE) {
+        if !self.was_accepted() {
             self.unanswered(&mut info);
         }
         info.ecn_mode = u8::from(info.options & OPT_ECN != 0);
         info
+    }
+
+    /// The peer has answered our SYN, or it was the peer's.
+    #[must_use]
+    pub fn was_accepted(&self) -> bool {
+        self.rest.stats.fast.has(fact::HANDSHAKE) || !self.rest.stats.fast.has(fact::ACTIVE)
     }
 
     fn option_bits(&self) -> u8 {

@@ -2,6 +2,7 @@
 use super::ack_policy::{AckFacts, AckPolicy, PathFacts, initial_rcv_mss};
 use super::options::SocketOptions;
 use super::sack_out::SackOut;
+use super::segment::Segment;
 use super::seq::Seq;
 use super::window::{InitialWindow, RcvBuf, RcvWindow};
 use crate::base::{Cx, Duration, Instant, Sysctl};
@@ -123,6 +124,11 @@ impl Receiver {
     pub fn guess_mss(&mut self, mss: u16) {
         let (advmss, wnd) = (self.intake.window.advmss(), self.intake.window.wnd());
         self.ack.expect(initial_rcv_mss(advmss, u32::from(mss), wnd));
+    }
+
+    /// The last segment of the handshake says how long the peer's are, where it has data.
+    pub fn expect_like(&mut self, seg: &Segment) {
+        self.ack.expect_like(seg.payload_len() + seg.header_bytes(), u32::from(self.header_bytes));
     }
 
     /// The peer selectively acknowledges, and is so acknowledged.

@@ -94,6 +94,8 @@ pub struct InitialWindow {
     pub clamp: u32,
     /// The shift to offer; 0 also when scaling is off.
     pub wscale: u8,
+    /// Share of the buffer that payload takes.
+    pub ratio: Ratio,
 }
 
 impl InitialWindow {
@@ -117,7 +119,8 @@ pub fn initial(sysctl: &Sysctl, options: &SocketOptions, mss: u16, scaling: bool
 /// peer: the MSS we offer, less 12 when timestamps are known to be on.
 #[must_use]
 pub fn initial_window(sysctl: &Sysctl, buf: RcvBuf, mss: u32, scaling: bool) -> InitialWindow {
-    let full = buf.first_ratio(sysctl).win_from_space(buf.bytes);
+    let ratio = buf.first_ratio(sysctl);
+    let full = ratio.win_from_space(buf.bytes);
     let mut clamp = if buf.clamp == 0 { U16_MAX << MAX_WSCALE } else { buf.clamp };
     if buf.locked {
         clamp = clamp.min(full);
@@ -131,7 +134,7 @@ pub fn initial_window(sysctl: &Sysctl, buf: RcvBuf, mss: u32, scaling: bool) -> 
         let largest = space.max(sysctl.tcp_rmem.max).max(sysctl.rmem_max).min(clamp);
         scale = largest.checked_ilog2().unwrap_or(0).saturating_sub(15).min(u32::from(MAX_WSCALE)) as u8;
     }
-    InitialWindow { rcv_wnd: space, clamp: clamp.min(U16_MAX << scale), wscale: scale }
+    InitialWindow { rcv_wnd: space, clamp: clamp.min(U16_MAX << scale), wscale: scale, ratio }
 }
 
 /// The receive window of one connection: what was promised, and the bounds of what may be.
@@ -166,8 +169,8 @@ impl RcvWindow {
     /// The window as the SYN offers it; `wup` is set with the peer's ISN.
     #[must_use]
     pub const fn new(initial: InitialWindow, buf: RcvBuf, advmss: u16) -> Self {
-        let InitialWindow { rcv_wnd: wnd, clamp, wscale: scale } = initial;
-        Self { wnd, wup: Seq(0), clamp, ssthresh: wnd, buf, advmss, scale, ratio: Ratio(128), no_room: false }
+        let InitialWindow { rcv_wnd: wnd, clamp, wscale: scale, ratio } = initial;
+        Self { wnd, wup: Seq(0), clamp, ssthresh: wnd, buf, advmss, scale, ratio, no_room: false }
     }
 
     /// The receive buffer.

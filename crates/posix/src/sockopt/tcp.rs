@@ -6,8 +6,8 @@ use crate::errno::Errno;
 use crate::files::{Kind, Residue, Sock};
 use crate::host::Host;
 use bytes::Bytes;
-use lowwater_core::base::FastOpenKeys;
 use lowwater_core::base::sysctl::CongestionKind;
+use lowwater_core::base::{FastOpenKeys, SocketId};
 use lowwater_core::path::congestion::Window;
 use lowwater_core::tcp::options::{retrans_to_secs, secs_to_retrans};
 use lowwater_core::tcp::{SocketOptions, State, TcpInfo};
@@ -138,7 +138,7 @@ impl Host {
         let mut info = match kind {
             Kind::Conn(id) => {
                 let info = self.stack.tcp_info(self.now, id)?;
-                self.connecting(fd, info)?
+                self.unanswered(fd, id, info)
             }
             Kind::Listener(id) => {
                 // Of a listener: connections that wait to be accepted, and the backlog.
@@ -185,16 +185,15 @@ impl Host {
         }
     }
 
-    /// Until the peer has answered a connection tells what the one before it left (`tcp_connect_init`).
-    fn connecting(&self, fd: Fd, info: TcpInfo) -> Result<TcpInfo, Errno> {
-        let Some(residue) = &self.files.sock(fd)?.knobs.residue else { return Ok(info) };
-        if info.state != State::SynSent as u8 {
-            return Ok(info);
-        }
+    /// A connection that the peer has not accepted, nor ever will where it is over, tells what the one before it left (`tcp_connect_init`).
+    pub(crate) fn unanswered(&self, fd: Fd, id: SocketId, info: TcpInfo) -> TcpInfo {
+        let residue = self.files.sock(fd).ok().and_then(|sock| sock.knobs.residue.as_ref());
+        let open = info.state == State::SynSent as u8 || info.state == State::Close as u8;
+        let Some(residue) = residue.filter(|_| open && !self.stack.tcp_was_accepted(id)) else { return info };
         let old = self.after(residue);
         // Half of the old window, and no more than before there is a peer (`tcp_initialize_rcv_mss`).
         let guess = info.snd_mss.min(old.rcv_wnd / 2).min(MSS_DEFAULT.unsigned_abs());
-        Ok(TcpInfo {
+        TcpInfo {
             rcv_mss: guess.max(MSS_RANGE.0),
             rcv_space: old.rcv_space,
             min_rtt: old.min_rtt,
@@ -202,7 +201,7 @@ impl Host {
             last_data_sent: if info.data_segs_out > 0 { info.last_data_sent } else { old.last_data_sent },
             last_ack_recv: old.last_ack_recv,
             ..info
-        })
+        }
     }
 
     /// What `tcp_disconnect` leaves.

@@ -245,6 +245,7 @@ impl Conn {
         let echo = seg.options.timestamps.filter(|_| self.peer.ts).map(|ts| ts.echo);
         self.tx.undo_spurious_syn_ack(echo.map(|echo| echo.wrapping_sub(self.peer.stamps.offset)));
         self.opened(cx, seg, None);
+        self.rx.expect_like(seg);
     }
 
     /// Our SYN is acknowledged after the peer's had crossed it.

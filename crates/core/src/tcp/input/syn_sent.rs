@@ -119,8 +119,9 @@ impl Conn {
         let mss = if max_window == 0 { settled } else { self.path.pmtu.mss_within(asked, max_window) };
         let probing =
             self.path.plpmtud.as_ref().map(|search| search.mss(&self.path.pmtu).saturating_sub(unused));
+        // Below what the route asks for where SYNs were lost; the route itself counts from here on.
         let now = self.path.window.cwnd;
-        self.path.window.cwnd = cwnd.min(now);
+        self.path.window.cwnd = if now < self.options.initial_cwnd() { cwnd.min(now) } else { cwnd };
         self.path.update_pacing_rate(cx, probing.map_or(mss, |probing| mss.min(probing)), 0);
         self.path.window.cwnd = now;
     }

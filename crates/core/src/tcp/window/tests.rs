@@ -37,7 +37,10 @@ fn the_first_window_is_half_the_buffer_in_whole_segments() {
     let mut sysctl = Sysctl::default();
     // 131072 / 2 = 65536; 44 segments of 1460 = 64240; log2(6291456) = 22, 22 - 15 = 7.
     let first = initial_window(&sysctl, buf(131_072), 1_460, true);
-    assert_eq!(first, InitialWindow { rcv_wnd: 64_240, clamp: 65_535 << 7, wscale: 7 });
+    assert_eq!(
+        first,
+        InitialWindow { rcv_wnd: 64_240, clamp: 65_535 << 7, wscale: 7, ratio: Ratio::initial(&sysctl) }
+    );
     // With timestamps 45 segments of 1448.
     assert_eq!(initial_window(&sysctl, buf(131_072), 1_448, true).rcv_wnd, 65_160);
     // log2(15728640) = 23.
@@ -45,7 +48,10 @@ fn the_first_window_is_half_the_buffer_in_whole_segments() {
     assert_eq!(initial_window(&sysctl, buf(131_072), 1_460, true).wscale, 8);
     // A larger buffer cannot say more in a SYN, and without scaling never; it is kept to nevertheless.
     let first = initial_window(&sysctl, buf(1_000_000), 1_460, false);
-    assert_eq!(first, InitialWindow { rcv_wnd: 499_320, clamp: 65_535, wscale: 0 });
+    assert_eq!(
+        first,
+        InitialWindow { rcv_wnd: 499_320, clamp: 65_535, wscale: 0, ratio: Ratio::initial(&sysctl) }
+    );
 }
 
 #[test]
@@ -70,7 +76,10 @@ fn a_locked_buffer_bounds_the_window_and_its_scale() {
     let locked = RcvBuf { bytes: 20_000, clamp: 0, locked: true, ratio: 0 };
     // 10000 bytes of window: 6 segments, and no scale is needed.
     let first = initial_window(&sysctl, locked, 1_460, true);
-    assert_eq!(first, InitialWindow { rcv_wnd: 8_760, clamp: 10_000, wscale: 0 });
+    assert_eq!(
+        first,
+        InitialWindow { rcv_wnd: 8_760, clamp: 10_000, wscale: 0, ratio: Ratio::initial(&sysctl) }
+    );
     assert_eq!(RcvBuf::so_rcvbuf(&sysctl, 10_000_000), 8_388_608);
     assert_eq!(RcvBuf::so_rcvbuf(&sysctl, 1), MIN_RCVBUF);
 }
