@@ -24,8 +24,7 @@ struct Run {
     /// Chunks, and among them those that carry a buffer's charge: how many buffers there were.
     chunks: usize,
     buffers: u64,
-    /// The first chunk from which buffers hold less than they should, or overlap, if any do: all from there on is copied, also where the copies
-    /// take more than the buffers did.
+    /// The first chunk from which buffers hold less than they should, or overlap, if any do.
     poor: Option<Tail>,
     /// The last buffer, and what has been met since its end.
     last: Tail,
@@ -85,6 +84,14 @@ impl Run {
         }
         self.last = core::mem::replace(&mut self.open, Tail { from: self.chunks, ..Tail::default() });
     }
+
+    /// The part that is worth copying.
+    fn worth(&self) -> Option<Tail> {
+        let tail = self.poor?;
+        let copies = tail.bytes / SQUEEZED_MAX * Truesize::squeezed(SQUEEZED_MAX).bytes()
+            + Truesize::squeezed(tail.bytes % SQUEEZED_MAX).bytes();
+        (copies < tail.truesize).then_some(tail)
+    }
 }
 
 impl Tail {
@@ -136,7 +143,7 @@ impl RxQueue {
         for chunk in self.ready.iter() {
             run.push(run.end, chunk, ratio);
         }
-        if let Some(tail) = run.poor {
+        if let Some(tail) = run.worth() {
             self.part_read &= tail.from > 0;
             gone += tail.squeeze(self.ready.iter_mut());
         }
@@ -162,7 +169,7 @@ impl RxQueue {
             let mut run = Run::default();
             held.chunks.range(start..end).for_each(|(&at, chunk)| run.push(at, chunk, ratio));
             if run.buffers > 1 || run.bytes >= SQUEEZED_MAX {
-                if let Some(tail) = run.poor {
+                if let Some(tail) = run.worth() {
                     tail.part(&mut held.chunks, start..end);
                     held.bytes -= tail.common;
                     gone += tail.squeeze(held.chunks.range_mut(start..end).map(|(_, chunk)| chunk));
