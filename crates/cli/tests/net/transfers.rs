@@ -74,6 +74,7 @@ fn an_address_on_an_interface_is_one_processs_alone() {
         veth();
         let on = ["--packet", "va"];
         let first = Served::start_on(on, &[]);
+        assert!(first.said["packet"] == "va" && first.said["tun"].is_null(), "{:#}", first.said);
         for address in ["10.9.0.2/24", "10.9.0.9/24"] {
             let both = [address, "--addr6", "fd00:9::2/64"];
             let ended = run(lowwater(["serve"]).args(on).arg("--addr").args(both), LIMIT);
