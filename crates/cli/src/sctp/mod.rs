@@ -299,7 +299,7 @@ fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
             let _ = write!(text, "\n{} messages came back", back.messages.get());
         }
         for path in &paths {
-            let _ = write!(text, "\n{}", paths::text(path, "  "));
+            let _ = write!(text, "\n{}", paths::text(path, "  ", paths::mbit));
         }
         if let Some(hash) = hash.as_ref().filter(|_| args.hash) {
             let _ = write!(text, "\n{hash}");
