@@ -472,6 +472,20 @@ fn a_packet_without_a_line_is_told_from_one_that_differs() {
 }
 
 #[test]
+fn an_acknowledgment_without_a_line_is_told_from_the_data_behind_it() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/drill/lang/first.pkt");
+    let first = fs::read_to_string(folder).expect("a script");
+    let wrong = failure(&first.replace("+0  > . 1:1(0) ack 101\n", ""));
+    let told =
+        "unexpected packet: . 1:1(0) ack 101 at 0.200000, before the one of this line, which comes too";
+    assert_eq!((wrong.line, wrong.what.as_str()), (24, told), "{wrong}");
+    assert!(
+        wrong.expected.contains("P. 1:2001(2000)") && wrong.actual.contains(". 1:1(0) ack 101"),
+        "{wrong}"
+    );
+}
+
+#[test]
 fn a_bracket_that_nothing_closes_is_missed_in_its_line() {
     let open = failure(&format!(
         "{OPENED}+0 > sctp: COOKIE_ECHO[flgs=0, len=4, val=...\n+.1 < sctp: COOKIE_ACK[flgs=0]\n"
