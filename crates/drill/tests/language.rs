@@ -486,6 +486,24 @@ fn an_acknowledgment_without_a_line_is_told_from_the_data_behind_it() {
 }
 
 #[test]
+fn a_list_of_options_that_nothing_closes_is_missed_in_its_line() {
+    let listening =
+        "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n";
+    let syn = "+0 < S 0:0(0) win 32792 <mss 1460,\n  sackOK,nop,nop,nop,wscale 7";
+    for (open, next) in
+        [(syn, "+0 > S. 0:0(0) ack 1 <...>"), (&format!("{syn},"), "0.1 close(3) = 0"), (syn, "")]
+    {
+        let wrong = failure(&format!("{listening}{open}\n{next}\n"));
+        assert!(wrong.line == 4 && wrong.what == "no '>' closes the '<' of this line", "{wrong}");
+    }
+    let wrong = failure(&format!("{listening}+0 < S 0:0(0) win 32792 <mss 1460 sackOK>\n"));
+    assert!(
+        wrong.line == 4 && wrong.what.starts_with("',' or '>' should stand here, not 'sackOK"),
+        "{wrong}"
+    );
+}
+
+#[test]
 fn a_bracket_that_nothing_closes_is_missed_in_its_line() {
     let open = failure(&format!(
         "{OPENED}+0 > sctp: COOKIE_ECHO[flgs=0, len=4, val=...\n+.1 < sctp: COOKIE_ACK[flgs=0]\n"
