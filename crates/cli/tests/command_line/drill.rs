@@ -29,6 +29,15 @@ fn drill_says_which_line_failed() {
 }
 
 #[test]
+fn a_page_names_the_command_that_makes_it() {
+    let dir = Dir::new();
+    let script = dir.join("a script.pkt").display().to_string();
+    std::fs::write(&script, "// Shows.\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n").expect("writable");
+    let page = say(&["drill", "--page", &script]).ok().stdout;
+    assert!(page.contains(&format!("`lowwater drill --page '{script}'`")), "{page}");
+}
+
+#[test]
 fn drill_takes_packetdrills_options() {
     let dir = Dir::new();
     let script = dir.join("x.pkt").display().to_string();
