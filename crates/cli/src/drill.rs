@@ -134,8 +134,9 @@ impl Tally {
     fn words(&self, seconds: f64) -> String {
         let Self { run, failed, left_out, modes } = self;
         let rate = *run as f64 / seconds;
-        // A rate below one says nothing.
-        let rate = if rate >= 1.0 { format!(", {rate:.0} a second") } else { String::new() };
+        // A rate below one says nothing, nor does that of scripts that all ended early.
+        let told = rate >= 1.0 && failed < run;
+        let rate = if told { format!(", {rate:.0} a second") } else { String::new() };
         let (what, rest) = match modes {
             true => ("runs of scripts", format!("; {left_out} left out")),
             false => ("scripts", String::new()),

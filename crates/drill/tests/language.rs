@@ -504,6 +504,18 @@ fn a_list_of_options_that_nothing_closes_is_missed_in_its_line() {
 }
 
 #[test]
+fn too_few_arguments_are_told_as_too_many_are() {
+    for (call, told) in [
+        ("socket(..., SOCK_STREAM)", "socket has 2 arguments here and takes at least 3"),
+        ("socket(..., SOCK_STREAM, 0, 0)", "socket has 4 arguments here and takes at most 3"),
+        ("socket(...)", "socket has 1 argument here and takes at least 2"),
+    ] {
+        let wrong = failure(&format!("0 {call} = 3\n"));
+        assert_eq!(wrong.what, told, "{wrong}");
+    }
+}
+
+#[test]
 fn a_bracket_that_nothing_closes_is_missed_in_its_line() {
     let open = failure(&format!(
         "{OPENED}+0 > sctp: COOKIE_ECHO[flgs=0, len=4, val=...\n+.1 < sctp: COOKIE_ACK[flgs=0]\n"

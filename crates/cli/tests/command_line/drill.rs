@@ -14,6 +14,11 @@ fn drill_says_which_line_failed() {
         "{}",
         ended.stdout
     );
+    let ended = say(&["drill", &bad.display().to_string()]);
+    assert!(
+        ended.stdout.contains("0 of 1 scripts passed in ") && ended.stdout.ends_with(" ms\n"),
+        "{ended:?}"
+    );
     let ended = say(&["drill", "--json", &dir.path().display().to_string()]);
     assert_eq!(ended.code(), Some(1), "{}", ended.stdout);
     let first = ended.stdout.lines().next().expect("a line per script");
