@@ -71,13 +71,23 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         }
     }
     if args.page {
-        let page = lowwater_drill::page(Path::new(""), &outcomes);
+        let page = lowwater_drill::page(&command(), Path::new(""), &outcomes);
         out::tell(&page)?;
     } else if !args.json {
         let seconds = begun.elapsed().as_secs_f64().max(1e-9);
         out::tell(&tally.words(seconds))?;
     }
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The command that runs now; of a word that a shell would take apart it gives what it is to the shell.
+fn command() -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,+:@%".contains(c);
+    let words = std::env::args_os().skip(1).map(|word| {
+        let word = word.to_string_lossy();
+        if word.chars().all(plain) { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    });
+    std::iter::once("lowwater".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// The scripts in the order of the paths. A path that cannot be had stands among them and fails when its turn comes, so that those behind
@@ -124,8 +134,9 @@ impl Tally {
     fn words(&self, seconds: f64) -> String {
         let Self { run, failed, left_out, modes } = self;
         let rate = *run as f64 / seconds;
-        // A rate below one says nothing.
-        let rate = if rate >= 1.0 { format!(", {rate:.0} a second") } else { String::new() };
+        // A rate below one says nothing, nor does that of scripts that all ended early.
+        let told = rate >= 1.0 && failed < run;
+        let rate = if told { format!(", {rate:.0} a second") } else { String::new() };
         let (what, rest) = match modes {
             true => ("runs of scripts", format!("; {left_out} left out")),
             false => ("scripts", String::new()),

@@ -20,12 +20,19 @@ use std::io::{self, IsTerminal as _, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 
 /// How long connecting may take without a word, and in all: four SYNs.
 const PATIENCE: Duration = Duration::from_secs(1);
 const CONNECT: Duration = Duration::from_secs(15);
 /// How long the connection may take to close at the end.
 const CLOSE: Duration = Duration::from_secs(1);
+/// How long writing what had come may take after Ctrl-C.
+const LAST: Duration = Duration::from_secs(5);
+
+/// What is written to.
+type Output = Sink<Box<dyn Write + Send>>;
 
 /// Where to ask, and for what.
 struct Target {
@@ -34,16 +41,26 @@ struct Target {
     path: String,
 }
 
+/// The head of an answer that has what is wanted.
+struct Answer {
+    response: Response<Incoming>,
+    asked: Instant,
+    /// What moves the connection; it ends with this.
+    _driver: JoinSet<hyper::Result<()>>,
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Get) -> Result<ExitCode, Failure> {
     let target = target(&args.url)?;
     let runtime = net::runtime()?;
     let opened = net::open(&args.net, &runtime)?;
     let outcome = runtime.block_on(async {
+        let mut interrupt =
+            signal(SignalKind::interrupt()).map_err(|e| Failure::io("waiting for signals", &e))?;
         tokio::select! {
-            done = fetch(args, &opened, &target) => done.map(|()| ExitCode::SUCCESS),
-            _ = tokio::signal::ctrl_c() => {
-                eprintln!("lowwater: stopped: what was written is incomplete");
+            answer = ask(args, &opened, &target) => fetch(args, answer?, &mut interrupt).await,
+            _ = interrupt.recv() => {
+                eprintln!("lowwater: stopped: nothing was written");
                 Ok(ExitCode::from(INTERRUPTED))
             }
         }
@@ -75,7 +92,8 @@ fn target(url: &str) -> Result<Target, Failure> {
     Ok(Target { addresses: addresses.collect(), host: authority.as_str().to_owned(), path })
 }
 
-async fn fetch(args: &Get, opened: &Opened, target: &Target) -> Result<(), Failure> {
+/// Connects and asks.
+async fn ask(args: &Get, opened: &Opened, target: &Target) -> Result<Answer, Failure> {
     let failed =
         |doing: &str, e: &dyn std::fmt::Display| Failure::other(format!("{}: {doing}: {e}", args.url));
     let addresses = &target.addresses[..];
@@ -83,22 +101,30 @@ async fn fetch(args: &Get, opened: &Opened, target: &Target) -> Result<(), Failu
     let io = LentStream::new(stream, Lent::default());
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(io)).await;
     let (mut sender, connection) = handshake.map_err(|e| failed("starting HTTP", &e))?;
-    let driver = tokio::spawn(connection);
+    let mut driver = JoinSet::new();
+    driver.spawn(connection);
     let request = Request::get(&target.path)
         .header(HOST, &target.host)
         .header(USER_AGENT, concat!("lowwater/", env!("CARGO_PKG_VERSION")))
         .header(CONNECTION, "close")
         .body(Empty::<Bytes>::new())
         .map_err(|e| failed("the request", &e))?;
-    let began = Instant::now();
+    let asked = Instant::now();
     let response = sender.send_request(request).await.map_err(|e| failed("no answer", &e))?;
     if !response.status().is_success() {
         let to = response.headers().get(LOCATION).and_then(|v| v.to_str().ok());
         let hint = to.map_or(String::new(), |to| format!(" (it is at {to})"));
         return Err(failed("the server answered", &format!("{}{hint}", response.status())));
     }
-    let (bytes, hash) = receive(args, response).await?;
-    let seconds = began.elapsed().as_secs_f64();
+    Ok(Answer { response, asked, _driver: driver })
+}
+
+/// The file, to its end or to Ctrl-C.
+async fn fetch(args: &Get, answer: Answer, interrupt: &mut Signal) -> Result<ExitCode, Failure> {
+    let Some((bytes, hash)) = receive(args, answer.response, interrupt).await? else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    let seconds = answer.asked.elapsed().as_secs_f64();
     let mbps = bytes as f64 * 8.0 / seconds.max(1e-9) / 1e6;
     if let (Some(hash), Some(output)) = (hash, &args.output) {
         let object = json!({
@@ -108,8 +134,7 @@ async fn fetch(args: &Get, opened: &Opened, target: &Target) -> Result<(), Failu
     } else {
         eprintln!("lowwater: {bytes} bytes in {seconds:.3} s, {mbps:.1} Mbit/s");
     }
-    driver.abort();
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Connects, and says what it waits for when that takes a while.
@@ -138,38 +163,92 @@ async fn connect(opened: &Opened, addresses: &[SocketAddr]) -> io::Result<TcpStr
     })
 }
 
-/// The bytes that came and, with --json, their SHA-256.
-async fn receive(args: &Get, response: Response<Incoming>) -> Result<(u64, Option<String>), Failure> {
-    let (name, inner): (String, Box<dyn Write + Send>) = match &args.output {
-        Some(path) => {
-            let file =
-                File::create(path).map_err(|e| Failure::io(format!("creating {}", path.display()), &e))?;
-            (path.display().to_string(), Box::new(file))
-        }
-        None => ("stdout".to_owned(), Box::new(io::stdout())),
+/// Where the file goes, and its name for messages.
+fn output(args: &Get) -> Result<(String, Output), Failure> {
+    let Some(path) = &args.output else {
+        return Ok(("stdout".to_owned(), Sink::new(Box::new(io::stdout()))));
     };
-    let writing = |e: &io::Error| Failure::io(format!("writing to {name}"), e);
+    let file = File::create(path).map_err(|e| Failure::io(format!("creating {}", path.display()), &e))?;
+    Ok((path.display().to_string(), Sink::new(Box::new(file))))
+}
+
+/// The bytes that came and, with --json, their SHA-256; nothing after Ctrl-C. What came is written in each case.
+async fn receive(
+    args: &Get,
+    response: Response<Incoming>,
+    interrupt: &mut Signal,
+) -> Result<Option<(u64, Option<String>)>, Failure> {
+    let (name, mut sink) = output(args)?;
     let mut body = response.into_body();
     let bar = bar(body.size_hint().exact(), args.output.is_some());
-    let mut sink = Sink::new(inner);
-    let (mut bytes, mut hash) = (0, args.json.then(Sha256::new));
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|e| {
-            Failure::other(format!("{}: the transfer broke off after {bytes} bytes: {e}", args.url))
-        })?;
-        if let Ok(piece) = frame.into_data() {
+    let mut hash = args.json.then(Sha256::new);
+    let mut bytes = 0;
+    let end = {
+        let all = pieces(&mut body, &mut sink, |piece| {
             bytes += piece.len() as u64;
             bar.set_position(bytes);
             if let Some(hash) = &mut hash {
-                hash.update(&piece);
+                hash.update(piece);
             }
-            sink.push(piece).await.map_err(|e| writing(&e))?;
+        });
+        tokio::select! {
+            end = all => Some(end),
+            _ = interrupt.recv() => None,
+        }
+    };
+    let Some(end) = end else {
+        // Who reads the output may have stopped reading.
+        let written = tokio::select! {
+            written = sink.write_rest() => written,
+            _ = interrupt.recv() => Ok(()),
+            () = tokio::time::sleep(LAST) => Ok(()),
+        };
+        bar.finish_and_clear();
+        let why = written.map_or_else(|e| format!(": {e}"), |()| String::new());
+        eprintln!(
+            "lowwater: stopped: {} bytes were written to {name}, which is not everything{why}",
+            sink.written()
+        );
+        return Ok(None);
+    };
+    let written = match &end {
+        Err(Cut::Writing(_)) => Ok(()),
+        _ => sink.write_rest().await,
+    };
+    bar.finish_and_clear();
+    match (end, written) {
+        (Ok(()), Ok(())) => Ok(Some((bytes, hash.map(hex)))),
+        (Err(Cut::Writing(e)), _) | (Ok(()), Err(e)) => Err(Failure::io(format!("writing to {name}"), &e)),
+        (Err(Cut::Transfer(e)), written) => {
+            let why = written.map_or_else(|e| format!("; writing to {name}: {e}"), |()| String::new());
+            Err(Failure::other(format!(
+                "{}: the transfer broke off after {bytes} bytes ({e}); {} bytes were written to {name}{why}",
+                args.url,
+                sink.written()
+            )))
         }
     }
-    sink.finish().await.map_err(|e| writing(&e))?;
-    bar.finish_and_clear();
-    let hex = |hash: Sha256| hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok((bytes, hash.map(hex)))
+}
+
+/// Why not everything came.
+enum Cut {
+    Transfer(hyper::Error),
+    Writing(io::Error),
+}
+
+/// Everything that comes, each piece told before it is written. Cancel-safe: a piece that was told is the sink's.
+async fn pieces(body: &mut Incoming, sink: &mut Output, mut told: impl FnMut(&Bytes)) -> Result<(), Cut> {
+    while let Some(frame) = body.frame().await {
+        if let Ok(piece) = frame.map_err(Cut::Transfer)?.into_data() {
+            told(&piece);
+            sink.push(piece).await.map_err(Cut::Writing)?;
+        }
+    }
+    Ok(())
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A bar where somebody sees it, and where it does not mix with the file.

@@ -67,11 +67,17 @@ fn file(path: &Path, most: u64) -> Result<Value, Failure> {
     let place = path.display();
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(most).read_to_string(&mut text));
-    read.map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => Failure::other(format!(
-            "{place} is not there: it takes the file of a running serve --stats FILE, or the socket of its --control SOCKET"
-        )),
-        _ => Failure::io(format!("reading {place}"), &e),
+    read.map_err(|e| {
+        let what = match e.kind() {
+            io::ErrorKind::NotFound => "is not there",
+            io::ErrorKind::IsADirectory => "is a directory",
+            io::ErrorKind::InvalidData => "is no text",
+            io::ErrorKind::PermissionDenied => return Failure::other(format!("{place}: this user may not read it")),
+            _ => return Failure::io(format!("reading {place}"), &e),
+        };
+        Failure::other(format!(
+            "{place} {what}: it takes the file of a running serve --stats FILE, or the socket of its --control SOCKET"
+        ))
     })?;
     if text.len() as u64 >= most {
         return Err(Failure::other(format!(
@@ -111,6 +117,21 @@ mod tests {
         answering.join().expect("no panic");
         fs::remove_file(&path).expect("it is ours");
     }
+
+    #[test]
+    fn what_is_no_file_of_serve_is_told_with_what_is() {
+        let dir = std::env::temp_dir();
+        let path = dir.join(format!("lowwater-no-text-{}", std::process::id()));
+        fs::write(&path, [0x7f, 0xff, 0xfe]).expect("a name of its own");
+        for (path, what) in [(&dir, "is a directory"), (&path, "is no text")] {
+            let told = file(path, 100_000).expect_err("no file of serve").to_string();
+            let wanted =
+                format!("{} {what}: it takes the file of a running serve --stats FILE", path.display());
+            assert!(told.starts_with(&wanted), "{told}");
+        }
+        fs::remove_file(&path).expect("it is ours");
+    }
+
     #[test]
     fn a_file_without_end_is_not_read_for_ever() {
         let told = file(Path::new("/dev/zero"), 100_000).expect_err("too long").to_string();

@@ -70,7 +70,7 @@ fn table(sockets: &[(&str, &Value)], info: bool) -> String {
             let _ = writeln!(out, "      {}", tcp_info::text(&socket["info"]));
         }
         for path in socket["paths"].as_array().into_iter().flatten() {
-            let _ = writeln!(out, "{}", paths::text(path, "      "));
+            let _ = writeln!(out, "{}", paths::text(path, "      ", paths::bps));
         }
     }
     out
@@ -126,8 +126,8 @@ mod tests {
             below,
             [
                 "      0 bytes charged below; sending",
-                "      path 10.0.0.2 from 10.0.0.1: active, primary; srtt 0.25 ms, rto 1000.0 ms, mtu 1500, errors 0",
-                "        cwnd 4404, ssthresh -, flight 0, 3300 bytes charged below; bbr, pacing 20.0 Mbit/s, delivered -",
+                "      path 10.0.0.2 from 10.0.0.1: active, primary; srtt 0.25 ms, rto 1000.0 ms, mtu 1500",
+                "        cwnd 4404, 3300 bytes charged below; bbr, pacing 20000000bps",
             ]
         );
     }

@@ -1,5 +1,6 @@
 //! The options in front of a script, `--name=value`: which world it runs in and how strictly it is judged.
 use crate::failure::Failure;
+use crate::names;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -451,6 +452,34 @@ impl Flag {
     }
 }
 
+/// The options that mean something, for who misspells one.
+const OPTIONS: [&str; 24] = [
+    "ip_version",
+    "mtu",
+    "bind_port",
+    "connect_port",
+    "local_ip",
+    "remote_ip",
+    "netmask_ip",
+    "gateway_ip",
+    "tolerance_usecs",
+    "tolerance_percent",
+    "tcp_ts_tick_usecs",
+    "strict_segments",
+    "tcp_ts_ecr_scaled",
+    "tcp_ts_ecr_exact",
+    "non_fatal",
+    "mss",
+    "dry_run",
+    "is_anyip",
+    "gso",
+    "device_queue",
+    "define",
+    "init_scripts",
+    "code_command",
+    "no_cleanup",
+];
+
 /// Options that mean nothing here: what speaks of packetdrill's own ways is let through, since a script means the same without; the rest is
 /// refused by name.
 fn elsewhere(flag: &Flag) -> Result<(), Box<Failure>> {
@@ -467,7 +496,10 @@ fn elsewhere(flag: &Flag) -> Result<(), Box<Failure>> {
         "wire_client" | "wire_server" | "wire_server_ip" | "wire_server_at" | "wire_server_port"
         | "wire_client_dev" | "wire_server_dev" => return flag.refuse("there is no second machine here"),
         "so_filename" | "so_flags" => return flag.refuse("the stack is built in"),
-        _ => return flag.refuse("there is no such option"),
+        name => {
+            let near = names::told(&names::near(name, &OPTIONS));
+            return flag.refuse(&format!("there is no such option{near}"));
+        }
     }
     Ok(())
 }
@@ -577,6 +609,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_offered_for_a_wrong_option_is_there() {
+        for name in OPTIONS {
+            let done = Config::new(vec![flag(name, "?")], Overrides::default());
+            assert!(done.err().is_none_or(|e| !e.what.contains("no such option")), "{name}");
+        }
+    }
+
+    #[test]
     fn wrong_options_name_their_line() {
         for (name, value, why) in [
             ("mtu", "20", "number from 68"),
@@ -593,6 +633,7 @@ mod tests {
             ("code_command", "", "needs a value"),
             ("code_format", "perl", "takes python"),
             ("nonsense", "1", "no such option"),
+            ("tolerance_usec", "5", "no such option; near it: tolerance_usecs"),
             ("gso", "70000", "65535"),
         ] {
             let e = Config::new(vec![flag(name, value)], Overrides::default()).expect_err(name);

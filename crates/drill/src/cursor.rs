@@ -105,7 +105,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// What a message says stands here.
-    fn next_words(&self) -> String {
+    pub(crate) fn next_words(&self) -> String {
         self.rest().chars().take_while(|c| *c != '\n').take(20).collect()
     }
 

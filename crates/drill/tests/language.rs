@@ -472,6 +472,50 @@ fn a_packet_without_a_line_is_told_from_one_that_differs() {
 }
 
 #[test]
+fn an_acknowledgment_without_a_line_is_told_from_the_data_behind_it() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/drill/lang/first.pkt");
+    let first = fs::read_to_string(folder).expect("a script");
+    let wrong = failure(&first.replace("+0  > . 1:1(0) ack 101\n", ""));
+    let told =
+        "unexpected packet: . 1:1(0) ack 101 at 0.200000, before the one of this line, which comes too";
+    assert_eq!((wrong.line, wrong.what.as_str()), (24, told), "{wrong}");
+    assert!(
+        wrong.expected.contains("P. 1:2001(2000)") && wrong.actual.contains(". 1:1(0) ack 101"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn a_list_of_options_that_nothing_closes_is_missed_in_its_line() {
+    let listening =
+        "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n";
+    let syn = "+0 < S 0:0(0) win 32792 <mss 1460,\n  sackOK,nop,nop,nop,wscale 7";
+    for (open, next) in
+        [(syn, "+0 > S. 0:0(0) ack 1 <...>"), (&format!("{syn},"), "0.1 close(3) = 0"), (syn, "")]
+    {
+        let wrong = failure(&format!("{listening}{open}\n{next}\n"));
+        assert!(wrong.line == 4 && wrong.what == "no '>' closes the '<' of this line", "{wrong}");
+    }
+    let wrong = failure(&format!("{listening}+0 < S 0:0(0) win 32792 <mss 1460 sackOK>\n"));
+    assert!(
+        wrong.line == 4 && wrong.what.starts_with("',' or '>' should stand here, not 'sackOK"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn too_few_arguments_are_told_as_too_many_are() {
+    for (call, told) in [
+        ("socket(..., SOCK_STREAM)", "socket has 2 arguments here and takes at least 3"),
+        ("socket(..., SOCK_STREAM, 0, 0)", "socket has 4 arguments here and takes at most 3"),
+        ("socket(...)", "socket has 1 argument here and takes at least 2"),
+    ] {
+        let wrong = failure(&format!("0 {call} = 3\n"));
+        assert_eq!(wrong.what, told, "{wrong}");
+    }
+}
+
+#[test]
 fn a_bracket_that_nothing_closes_is_missed_in_its_line() {
     let open = failure(&format!(
         "{OPENED}+0 > sctp: COOKIE_ECHO[flgs=0, len=4, val=...\n+.1 < sctp: COOKIE_ACK[flgs=0]\n"

@@ -77,7 +77,7 @@ fn what_is_left_out_of_a_mode_would_fail_there() {
 fn the_page_of_results_is_up_to_date() {
     let root = folder().join("../..").canonicalize().expect("the root");
     let page = std::fs::read_to_string(root.join("docs/conformance.md")).expect("docs/conformance.md");
-    let same = page == lowwater_drill::page(&root, &outcomes());
+    let same = page == lowwater_drill::page("lowwater drill --page tests/drill", &root, &outcomes());
     assert!(same, "docs/conformance.md is old: lowwater drill --page tests/drill > docs/conformance.md");
 }
 
@@ -102,7 +102,7 @@ fn a_script_that_is_expected_to_fail_must_fail() {
     assert!(!outcome("// Shows nothing.\n0 close(3) = 0\n").as_expected());
     let right = outcome("// fails: not at all\n0 close(3) = -1 EBADF\n");
     assert!(right.failure.is_none() && !right.as_expected());
-    let page = lowwater_drill::page(&dir, &[wrong]) + &lowwater_drill::page(&dir, &[right]);
+    let page = lowwater_drill::page("x", &dir, &[wrong]) + &lowwater_drill::page("y", &dir, &[right]);
     assert!(page.contains("| `x.pkt` | Shows \\| nothing. |  | fails, as expected: a reason |"), "{page}");
     assert!(page.contains("passes, though its head"), "{page}");
     assert!(page.starts_with("# Scripts and their results") && !page.contains("conformance.md"), "{page}");
@@ -312,14 +312,14 @@ fn a_mode_where_a_script_fails_is_told_with_the_command_that_shows_it() {
     assert_eq!(outcomes.iter().map(Outcome::as_expected).collect::<Vec<_>>(), [true, true, false]);
     let failure = outcomes[2].failure.as_ref().expect("the MTU is another");
     assert_eq!(failure.alone(), format!("lowwater drill --ip_version=ipv6 {}", path.display()));
-    let page = lowwater_drill::page(&dir, &outcomes);
+    let page = lowwater_drill::page("x", &dir, &outcomes);
     assert!(page.contains("| `x.pkt` | Shows. | 4 m 6 | **fails** as ipv6 in line 9: "), "{page}");
     assert!(page.contains("1 scripts: 0 pass, 1 fail, 1 not as expected. They run: 1 as ipv4, "), "{page}");
 
     std::fs::write(&path, text("// modes: ipv4, ipv4-mapped-ipv6: the MTU | that\n")).expect("a script");
     let outcomes = run();
     assert!(outcomes.iter().all(Outcome::as_expected) && outcomes[2].left_out.is_some());
-    let page = lowwater_drill::page(&dir, &outcomes);
+    let page = lowwater_drill::page("x", &dir, &outcomes);
     assert!(page.contains("| `x.pkt` | Shows. | 4 m: the MTU \\| that | passes |"), "{page}");
 
     std::fs::write(&path, text("// modes: all: they say\n")).expect("a script");

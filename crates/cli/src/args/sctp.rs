@@ -31,7 +31,8 @@ Examples:
   lowwater ss --tcp --json stats.json | jq '[.remote, .waits_for, .info.cwnd, .info.notsent]'
   watch -n1 lowwater ss -i stats.json
 
-Times are milliseconds; rates are bits per second here, bytes per second in JSON. What is 0 or unknown is left out here.";
+Times are milliseconds; rates are bits per second here, bytes per second in JSON.
+What is 0 or unknown is left out of the line of ss -ti and of those of paths; JSON has everything.";
 
 /// `lowwater sctp-send`.
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@ mod capture;
 mod conflict;
 pub(crate) mod lent;
 pub(crate) mod sink;
+mod taken;
 
 use crate::args::Net;
 use crate::failure::Failure;
@@ -16,6 +17,7 @@ use lowwater_os::{PacketDevice, Tun};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
+use taken::Taken;
 use tokio::runtime::Runtime;
 
 /// MTU of a TUN.
@@ -36,6 +38,8 @@ pub(crate) struct Opened {
     /// What may keep others from reaching the stack; told on stderr already.
     pub(crate) warnings: Vec<String>,
     capture: Option<Capture>,
+    /// With packet sockets: what keeps others from these addresses.
+    _taken: Option<Taken>,
 }
 
 /// The one thread of these commands: their tasks and the stack's.
@@ -52,6 +56,7 @@ pub(crate) fn open(net: &Net, runtime: &Runtime) -> Result<Opened, Failure> {
     for warning in &warnings {
         eprintln!("lowwater: warning: {warning}");
     }
+    let taken = net.iface.packet.as_deref().map(|interface| taken::take(interface, &sides)).transpose()?;
     let capture = net.pcap.as_deref().map(Capture::create).transpose()?;
     let (mut builder, device) = match &net.iface.packet {
         Some(interface) => attach(net, packet(net, interface)?, interface.clone()),
@@ -82,7 +87,7 @@ pub(crate) fn open(net: &Net, runtime: &Runtime) -> Result<Opened, Failure> {
     let stack = start(builder, net, runtime).map_err(|e| Failure::io("starting the stack", &e))?;
     let addresses = sides.iter().map(|side| side.own.addr()).collect();
     let hosts = sides.iter().filter_map(|side| side.host).collect();
-    Ok(Opened { stack, device, addresses, hosts, warnings, capture })
+    Ok(Opened { stack, device, addresses, hosts, warnings, capture, _taken: taken })
 }
 
 /// As a task of the command's one thread.

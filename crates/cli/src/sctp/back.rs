@@ -1,7 +1,7 @@
 //! What comes from the peer while `sctp-send` sends.
 use super::digest::{Digest, Sum};
 use lowwater::SctpAssociation;
-use lowwater::sctp::{Notification, Received, SendFailed, Subscriptions};
+use lowwater::sctp::{Received, Subscriptions};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
@@ -17,10 +17,6 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Back {
     pub(super) messages: Cell<u64>,
     pub(super) bytes: Cell<u64>,
-    /// Messages that the stack gave up.
-    pub(super) given_up: Cell<u64>,
-    /// The number of the last of them.
-    last: Cell<Option<u32>>,
     pub(super) digest: RefCell<Option<Sum>>,
     ended: Cell<bool>,
     news: Notify,
@@ -32,8 +28,6 @@ impl Back {
         Self {
             messages: Cell::new(0),
             bytes: Cell::new(0),
-            given_up: Cell::new(0),
-            last: Cell::new(None),
             digest: RefCell::new(hashed.then(Sum::default)),
             ended: Cell::new(false),
             news: Notify::new(),
@@ -47,10 +41,6 @@ impl Back {
         while let Some(received) = assoc.recv().await? {
             let (data, info, eor) = match received {
                 Received::Data { data, info, eor } => (data, info, eor),
-                Received::Notification(Notification::SendFailed(SendFailed { context, .. })) => {
-                    self.give_up(context);
-                    continue;
-                }
                 Received::Notification(_) => {
                     self.news.notify_one();
                     continue;
@@ -75,13 +65,6 @@ impl Back {
         self.ended.set(true);
         self.news.notify_one();
         Ok(())
-    }
-
-    /// A fragment of this message was given up; its others are told right before and after.
-    fn give_up(&self, message: u32) {
-        if self.last.replace(Some(message)) != Some(message) {
-            self.given_up.set(self.given_up.get() + 1);
-        }
     }
 
     /// Waits until nothing is unsent or in flight, or the peer has closed.
@@ -118,19 +101,5 @@ fn silence(came: u64, sent: u64) -> String {
     match came {
         0 => "all acknowledged, nothing came back: is that the discard port? Ctrl-C ends it".to_owned(),
         came => format!("all acknowledged, {came} of {sent} came back and no more: Ctrl-C ends it"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_of_many_fragments_is_given_up_once() {
-        let back = Back::new(false);
-        for message in [0, 0, 0, 1, 5, 5, 0] {
-            back.give_up(message);
-        }
-        assert_eq!(back.given_up.get(), 4);
     }
 }

@@ -75,12 +75,10 @@ impl Load {
         let lives = |ms: u32| Reliability::Lifetime(Duration::from_millis(ms.into()));
         let reliability = lifetime.map_or(Reliability::Full, lives);
         let stream = (self.sent % u64::from(streams)) as u16;
-        // The message's number, by which the fragments of one that is given up are known.
-        let context = self.sent as u32;
         // Nothing follows that would end the wait of a delayed SACK, which would be all that the end tells of the path (RFC 7053
         // section 4.1).
         let immediate = self.sent + 1 == self.messages.count() || left < NEAR_END;
-        (data, SendInfo { stream, ppid, unordered, immediate, reliability, context, ..SendInfo::default() })
+        (data, SendInfo { stream, ppid, unordered, immediate, reliability, ..SendInfo::default() })
     }
 
     fn count(&mut self, data: &Bytes, info: SendInfo) {

@@ -14,7 +14,7 @@ use back::Back;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use load::Load;
 use lowwater::SctpAssociation;
-use lowwater::sctp::{AssocInfo, ConnectOptions, Subscriptions};
+use lowwater::sctp::{AssocInfo, ConnectOptions};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -47,12 +47,28 @@ struct End {
     /// Since the first message.
     took: Duration,
     info: AssocInfo,
+    /// Messages whose lifetime was over.
+    given_up: u64,
     aborted: bool,
 }
 
 impl End {
+    /// As it is at this moment.
+    fn now(assoc: &SctpAssociation, began: Instant, aborted: bool) -> io::Result<Self> {
+        let (info, lifetime) = (assoc.info()?, assoc.abandoned(None)?.lifetime);
+        Ok(Self { took: began.elapsed(), info, given_up: lifetime.unsent + lifetime.sent, aborted })
+    }
+
     fn acknowledged(&self) -> bool {
         acknowledged(&self.info)
+    }
+
+    /// Bytes of the messages that came whole; of chunks that were out at an abort their most is taken off.
+    fn acknowledged_bytes(&self, load: &Load, size: u32) -> u64 {
+        let chunk = self.info.fragment_point.min(size as usize);
+        let out = (self.info.unacked.saturating_mul(chunk)).saturating_add(self.info.unsent_bytes);
+        let gone = self.given_up.saturating_mul(size.into()).saturating_add(out as u64);
+        load.bytes.saturating_sub(gone)
     }
 }
 
@@ -119,9 +135,6 @@ async fn connect(args: &SctpSend, opened: &Opened) -> Result<SctpAssociation, Fa
     options.notsent_lowat = NOTSENT_LOWAT;
     options.congestion = args.congestion.unwrap_or(options.congestion);
     options.num_ostreams = args.messages.streams.max(STREAMS_MIN);
-    if args.messages.lifetime.is_some() {
-        options.events = Subscriptions::SEND_FAILED;
-    }
     let local = if args.local.is_empty() { &opened.addresses } else { &args.local };
     let local = local.iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
     let connect = ConnectOptions { local, options: Some(options) };
@@ -181,7 +194,7 @@ async fn exchange(args: &SctpSend, assoc: &SctpAssociation, stop: &Stop) -> Resu
     let bar = bar(args);
     let began = Instant::now();
     let aborted = Cell::new(false);
-    let ask = || assoc.info().map_err(|e| broken("asking the association", &e));
+    let ask = |aborted| End::now(assoc, began, aborted).map_err(|e| broken("asking the association", &e));
     let sending = async {
         tokio::select! {
             sent = load.send(assoc, &bar) => sent.map_err(|e| broken("sending", &e))?,
@@ -189,7 +202,7 @@ async fn exchange(args: &SctpSend, assoc: &SctpAssociation, stop: &Stop) -> Resu
         }
         let ending = async {
             back.all_acknowledged(assoc).await.map_err(|e| broken("asking the association", &e))?;
-            let (took, info) = (began.elapsed(), ask()?);
+            let end = ask(false)?;
             if args.echo {
                 tokio::select! {
                     back = back.wait_for(load.sent) => back.map_err(|e| broken("waiting for the echo", &e))?,
@@ -197,12 +210,12 @@ async fn exchange(args: &SctpSend, assoc: &SctpAssociation, stop: &Stop) -> Resu
                 }
             }
             assoc.finish().await.map_err(|e| broken("closing", &e))?;
-            Ok(End { took, info, aborted: false })
+            Ok(end)
         };
         tokio::select! {
             end = ending => end,
             () = stop.hurry() => {
-                let end = End { took: began.elapsed(), info: ask()?, aborted: true };
+                let end = ask(true)?;
                 aborted.set(true);
                 assoc.abort(b"interrupted").map_err(|e| broken("aborting", &e))?;
                 Ok(end)
@@ -243,9 +256,10 @@ fn bar(args: &SctpSend) -> ProgressBar {
 /// Says what became of it; fails where the echo was not what was sent.
 fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
     let Outcome { load, end, back, interrupted } = outcome;
-    let End { took, info, aborted } = end;
+    let End { took, info, given_up, aborted } = end;
     let seconds = took.as_secs_f64();
-    let mbps = load.bytes as f64 * 8.0 / seconds.max(1e-9) / 1e6;
+    let acknowledged = end.acknowledged_bytes(load, args.messages.size);
+    let mbps = acknowledged as f64 * 8.0 / seconds.max(1e-9) / 1e6;
     let hash = load.digest.as_ref().map(ToString::to_string);
     let echo_hash = back.digest.borrow().as_ref().map(ToString::to_string);
     let paths: Vec<Value> = info.paths.iter().map(paths::json).collect();
@@ -261,8 +275,8 @@ fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
         out::tell(
             &json!({
                 "event": "sent", "peers": args.peers.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                "messages": load.sent, "bytes": load.bytes, "seconds": seconds, "mbps": mbps, "interrupted": interrupted,
-                "given_up": back.given_up.get(), "back_messages": back.messages.get(), "back_bytes": back.bytes.get(),
+                "messages": load.sent, "bytes": load.bytes, "acknowledged_bytes": acknowledged, "seconds": seconds, "mbps": mbps, "interrupted": interrupted,
+                "given_up": given_up, "back_messages": back.messages.get(), "back_bytes": back.bytes.get(),
                 "hash": hash, "back_hash": echo_hash.as_ref().filter(|_| args.echo),
                 "acknowledged": end.acknowledged(), "aborted": aborted,
                 "streams": args.messages.streams, "outbound_streams": info.streams.0, "paths": paths,
@@ -275,7 +289,7 @@ fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
             load.sent,
             args.messages.size,
             names(&args.peers),
-            match (back.given_up.get(), end.acknowledged()) {
+            match (given_up, end.acknowledged()) {
                 (0, true) => "all acknowledged".to_owned(),
                 (n, true) => format!("{n} given up, all others acknowledged"),
                 (n, false) => format!("{n} given up, aborted before the others were acknowledged"),
@@ -285,7 +299,7 @@ fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
             let _ = write!(text, "\n{} messages came back", back.messages.get());
         }
         for path in &paths {
-            let _ = write!(text, "\n{}", paths::text(path, "  "));
+            let _ = write!(text, "\n{}", paths::text(path, "  ", paths::mbit));
         }
         if let Some(hash) = hash.as_ref().filter(|_| args.hash) {
             let _ = write!(text, "\n{hash}");

@@ -37,42 +37,50 @@ pub(crate) fn json(path: &PathInfo) -> Value {
     })
 }
 
-/// Bits per second for people, from bytes per second.
-fn rate(bytes: &Value) -> String {
-    bytes.as_f64().map_or_else(|| "-".to_owned(), |bytes| format!("{:.1} Mbit/s", bytes * 8.0 / 1e6))
+/// How a rate in bytes per second is told: as `sctp-send` tells its own.
+pub(crate) fn mbit(bytes: u64) -> String {
+    format!("{:.1} Mbit/s", bytes as f64 * 8.0 / 1e6)
 }
 
-/// Two lines of text from that, each behind `indent`: where it leads, and what holds it back.
-pub(crate) fn text(path: &Value, indent: &str) -> String {
-    let text = |name: &str| match &path[name] {
-        Value::String(text) => text.clone(),
-        Value::Null => "-".to_owned(),
-        other => other.to_string(),
-    };
+/// The same in the words of `ss`.
+pub(crate) fn bps(bytes: u64) -> String {
+    format!("{}bps", u128::from(bytes) * 8)
+}
+
+/// Two lines of text from that, each behind `indent`: where it leads, and what holds it back. What is 0 or unknown is left out, as `ss` does.
+pub(crate) fn text(path: &Value, indent: &str, rate: fn(u64) -> String) -> String {
+    let text = |name: &str| path[name].as_str().unwrap_or("-");
     let role = match (path["primary"] == true, path["active"] == true) {
         (true, true) => ", primary",
         (true, false) => ", primary, not used",
         (false, true) => ", used instead of the primary",
         (false, false) => "",
     };
-    format!(
-        "{indent}path {} from {}: {}{role}; srtt {} ms, rto {} ms, mtu {}, errors {}\n\
-         {indent}  cwnd {}, ssthresh {}, flight {}, {}; {}, pacing {}, delivered {}",
-        text("remote"),
-        text("local"),
-        text("state"),
-        text("srtt_ms"),
-        text("rto_ms"),
-        text("mtu"),
-        text("errors"),
-        text("cwnd"),
-        text("ssthresh"),
-        text("flight"),
-        below(&path["below_bytes"]),
-        text("congestion"),
-        rate(&path["pacing_rate"]),
-        rate(&path["delivery_rate"]),
-    )
+    let known = |name: &str| Some(&path[name]).filter(|value| value.as_f64().is_some_and(|n| n != 0.0));
+    let number =
+        |word: &str, name: &str, unit: &str| known(name).map(|value| format!("{word} {value}{unit}"));
+    let bits = |word: &str, name: &str| known(name)?.as_u64().map(|bytes| format!("{word} {}", rate(bytes)));
+    let list = |of: [Option<String>; 4]| of.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let times = list([
+        number("srtt", "srtt_ms", " ms"),
+        number("rto", "rto_ms", " ms"),
+        number("mtu", "mtu", ""),
+        number("errors", "errors", ""),
+    ]);
+    let windows = list([
+        number("cwnd", "cwnd", ""),
+        number("ssthresh", "ssthresh", ""),
+        number("flight", "flight", ""),
+        known("below_bytes").map(below),
+    ]);
+    let rates = list([
+        Some(text("congestion").to_owned()),
+        bits("pacing", "pacing_rate"),
+        bits("delivered", "delivery_rate"),
+        None,
+    ]);
+    let (remote, local, state) = (text("remote"), text("local"), text("state"));
+    format!("{indent}path {remote} from {local}: {state}{role}; {times}\n{indent}  {windows}; {rates}")
 }
 
 /// Bytes that have left the transport and not the host.

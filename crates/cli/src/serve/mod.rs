@@ -175,12 +175,15 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
     let root = args.root.display();
     if args.json {
         let control = args.control.as_ref().map(|path| path.display().to_string());
-        let told = json!({
-            "event": "serving", "tun": opened.device, "urls": urls, "addresses": opened.addresses,
+        let mut told = json!({
+            "event": "serving", "urls": urls, "addresses": opened.addresses,
             "host_addresses": hosts, "root": root.to_string(), "http": 80, "echo": 7, "discard": 9, "chargen": 19,
             "control": control, "max_pacing_rate": args.max_pacing_rate, "warnings": opened.warnings,
             "sctp": args.sctp.map(|port| json!({"echo": port, "discard": port + sctp::DISCARD})),
         });
+        // Under the name of the option that named it.
+        let option = if args.net.iface.packet.is_some() { "packet" } else { "tun" };
+        told[option] = opened.device.as_str().into();
         return out::tell(&told.to_string()).map(drop);
     }
     let beside = match (&args.net.iface.packet, hosts.as_slice()) {

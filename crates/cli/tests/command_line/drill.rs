@@ -14,6 +14,11 @@ fn drill_says_which_line_failed() {
         "{}",
         ended.stdout
     );
+    let ended = say(&["drill", &bad.display().to_string()]);
+    assert!(
+        ended.stdout.contains("0 of 1 scripts passed in ") && ended.stdout.ends_with(" ms\n"),
+        "{ended:?}"
+    );
     let ended = say(&["drill", "--json", &dir.path().display().to_string()]);
     assert_eq!(ended.code(), Some(1), "{}", ended.stdout);
     let first = ended.stdout.lines().next().expect("a line per script");
@@ -26,6 +31,15 @@ fn drill_says_which_line_failed() {
     let told: Vec<_> = ended.stdout.lines().filter(|line| line.starts_with("FAILED ")).collect();
     assert!(told.len() == 3 && ended.stdout.matches("EBADF").count() == 1, "{}", ended.stdout);
     assert!(told[2].ends_with("bad.pkt:2 as ipv6: in the same way"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_page_names_the_command_that_makes_it() {
+    let dir = Dir::new();
+    let script = dir.join("a script.pkt").display().to_string();
+    std::fs::write(&script, "// Shows.\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n").expect("writable");
+    let page = say(&["drill", "--page", &script]).ok().stdout;
+    assert!(page.contains(&format!("`lowwater drill --page '{script}'`")), "{page}");
 }
 
 #[test]

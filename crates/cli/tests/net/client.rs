@@ -1,11 +1,14 @@
 //! `get`: the stack as the client of a kernel server.
 use crate::served::{LIMIT, MIB, can_run, content, in_namespace, sha256_file};
-use crate::support::{Dir, Ended, lowwater, run};
+use crate::support::{Dir, Ended, Proc, eventually, lowwater, run};
 use lowwater_os::{Link, SetupError};
+use rustix::process::Signal;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
 /// A server for one file at /file; a few lines over the kernel's sockets. It ends with its namespace's last test thread.
 fn kernel_server(file: PathBuf) -> u16 {
@@ -32,6 +35,12 @@ fn answer(mut stream: TcpStream, file: &PathBuf) -> io::Result<()> {
     if first.starts_with("GET /cut ") {
         return stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this");
     }
+    if let Some(part) = part(&first) {
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")?;
+        stream.write_all(&vec![b'x'; part])?;
+        // `/part/N` ends there, `/stop/N` stands still until the client has gone.
+        return if first.starts_with("GET /stop/") { request.read_line(&mut line).map(drop) } else { Ok(()) };
+    }
     if !first.starts_with("GET /file ") {
         return stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
     }
@@ -40,11 +49,20 @@ fn answer(mut stream: TcpStream, file: &PathBuf) -> io::Result<()> {
     io::copy(&mut file, &mut stream).map(drop)
 }
 
+/// N of `GET /part/N ...` and `GET /stop/N ...`.
+fn part(request: &str) -> Option<usize> {
+    let path = request.strip_prefix("GET /part/").or_else(|| request.strip_prefix("GET /stop/"))?;
+    path.split(' ').next()?.parse().ok()
+}
+
+fn client(args: &[&str]) -> Command {
+    let mut get = lowwater(["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "--addr6", "fd00:9::2/64"]);
+    get.args(args);
+    get
+}
+
 fn get(args: &[&str]) -> Ended {
-    run(
-        lowwater(["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "--addr6", "fd00:9::2/64"]).args(args),
-        LIMIT,
-    )
+    run(&mut client(args), LIMIT)
 }
 
 #[test]
@@ -106,6 +124,56 @@ fn stdout_gets_the_file_and_failures_say_what_went_wrong() {
 }
 
 #[test]
+fn what_came_before_the_transfer_broke_off_is_written_and_counted() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let dir = Dir::new();
+        let port = kernel_server(dir.join("none"));
+        let copy = dir.join("copy");
+        let name = copy.display().to_string();
+        for came in [1_000_000, 100_000, 0] {
+            let url = format!("http://10.9.0.1:{port}/part/{came}");
+            let ended = get(&[&url, "-o", &name]);
+            assert_eq!(ended.code(), Some(1), "{ended:?}");
+            let told = format!("; {came} bytes were written to {name}");
+            assert!(ended.stderr.contains("broke off after ") && ended.stderr.contains(&told), "{ended:?}");
+            assert_eq!(std::fs::read(&copy).unwrap(), vec![b'x'; came]);
+            assert_eq!(get(&[&url]).stdout.len(), came);
+        }
+    });
+}
+
+#[test]
+fn ctrl_c_leaves_what_came_and_says_how_much_that_is() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let dir = Dir::new();
+        let port = kernel_server(dir.join("none"));
+        let stopped = |url: &str, file: &Path, when: Duration| {
+            let getting = Proc::start(&mut client(&[url, "-o", &file.display().to_string()]));
+            assert!(eventually(LIMIT, || Link::by_name("lw0").is_ok()));
+            std::thread::sleep(when);
+            getting.signal(Signal::INT);
+            let ended = getting.wait(LIMIT);
+            assert_eq!(ended.code(), Some(130), "{ended:?}");
+            ended.stderr
+        };
+        let (copy, none) = (dir.join("copy"), dir.join("no-copy"));
+        let url = format!("http://10.9.0.1:{port}/stop/100000");
+        let told = stopped(&url, &copy, Duration::from_secs(2));
+        assert!(told.contains("stopped: 100000 bytes were written to "), "{told}");
+        assert_eq!(std::fs::metadata(&copy).unwrap().len(), 100_000);
+        // Nobody has that address.
+        let told = stopped("http://10.9.0.77/", &none, Duration::from_secs(1));
+        assert!(told.contains("stopped: nothing was written") && !none.exists(), "{told}");
+    });
+}
+
+#[test]
 fn what_the_kernel_has_already_is_refused_and_named() {
     if !can_run(&["ip"]) {
         return;
@@ -119,7 +187,7 @@ fn what_the_kernel_has_already_is_refused_and_named() {
             "link set v0 up",
             "link set v1 up",
         ] {
-            run(std::process::Command::new("ip").args(line.split(' ')), LIMIT).ok();
+            run(Command::new("ip").args(line.split(' ')), LIMIT).ok();
         }
         // The subnet; the kernel's own address, by both devices; and the client as the server.
         for (args, wanted) in [

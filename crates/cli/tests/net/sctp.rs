@@ -136,7 +136,7 @@ fn a_transfer_for_a_time_shows_in_ss_and_ends_in_good_order_at_ctrl_c() {
         assert!(
             shown.contains("sctp   Established")
                 && shown.contains("path 10.9.1.2 from 10.9.0.2: active, primary")
-                && shown.contains("; cubic, pacing "),
+                && shown.contains("; cubic"),
             "{shown}"
         );
         sending.signal(Signal::INT);
@@ -203,6 +203,31 @@ fn what_a_peer_that_stands_still_has_not_acknowledged_is_told_after_ctrl_c() {
         );
         let sent: Value = serde_json::from_str(&ended.stdout).expect("a JSON object");
         assert!(sent["aborted"] == true && sent["acknowledged"] == false, "{sent}");
+    });
+}
+
+#[test]
+fn what_is_given_up_is_no_part_of_the_rate() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let served = server(&[]);
+        let slow =
+            ["--qdisc", "tbf rate 5mbit burst 15kb latency 50ms", "--lifetime", "100", "--duration", "2"];
+        // Of one chunk, and of several.
+        for (size, of) in [(1_000, "1000"), (4_000, "4000")] {
+            let args = [&slow[..], &["--size", of]].concat();
+            let sent = said(run(&mut client(&args, &peers(9)[..1]), LIMIT));
+            let number = |name: &str| sent[name].as_f64().expect("a number");
+            assert!(number("given_up") > 100.0 && number("given_up") < number("messages"), "{sent}");
+            let came = number("messages") - number("given_up");
+            assert_eq!(number("acknowledged_bytes"), came * f64::from(size), "{sent}");
+            assert!(came > 0.0 && number("mbps") < 5.0, "{sent}");
+            let rate = number("acknowledged_bytes") * 8.0 / number("seconds") / 1e6;
+            assert!((number("mbps") - rate).abs() < 1e-6, "{sent}");
+        }
+        served.stop(Signal::INT);
     });
 }
 

@@ -2,7 +2,7 @@
 use crate::served::{
     LIMIT, MIB, Served, V4, V6, ask, can_run, content, curl, download, in_namespace, sha256_file, upload,
 };
-use crate::support::run;
+use crate::support::{Proc, eventually, lowwater, run};
 use lowwater_os::{Link, SetupError};
 use rustix::process::Signal;
 use std::io::{Read as _, Write as _};
@@ -42,22 +42,59 @@ fn a_gibibyte_each_way() {
     }
 }
 
+/// An interface for packet sockets, and the kernel's at its other end.
+fn veth() {
+    for line in [
+        "link add va type veth peer name vb",
+        "addr add 10.9.0.1/24 dev vb",
+        "addr add fd00:9::1/64 dev vb nodad",
+        "link set va up",
+        "link set vb up",
+    ] {
+        run(std::process::Command::new("ip").args(line.split(' ')), LIMIT);
+    }
+}
+
 #[test]
 fn both_families_by_packet_sockets() {
     if can_run(&["curl", "ip"]) {
         in_namespace(|| {
-            for line in [
-                "link add va type veth peer name vb",
-                "addr add 10.9.0.1/24 dev vb",
-                "addr add fd00:9::1/64 dev vb nodad",
-                "link set va up",
-                "link set vb up",
-            ] {
-                run(std::process::Command::new("ip").args(line.split(' ')), LIMIT);
-            }
+            veth();
             drop(both_ways_on(["--packet", "va"], &[], 64 * MIB, &[V4, V6]));
         });
     }
+}
+
+#[test]
+fn an_address_on_an_interface_is_one_processs_alone() {
+    if !can_run(&["curl", "ip"]) {
+        return;
+    }
+    in_namespace(|| {
+        veth();
+        let on = ["--packet", "va"];
+        let first = Served::start_on(on, &[]);
+        assert!(first.said["packet"] == "va" && first.said["tun"].is_null(), "{:#}", first.said);
+        for address in ["10.9.0.2/24", "10.9.0.9/24"] {
+            let both = [address, "--addr6", "fd00:9::2/64"];
+            let ended = run(lowwater(["serve"]).args(on).arg("--addr").args(both), LIMIT);
+            let told = if address.starts_with("10.9.0.2/") { "10.9.0.2 on va" } else { "fd00:9::2 on va" };
+            assert_eq!(ended.code(), Some(1), "{ended:?}");
+            assert!(ended.stderr.contains(&format!("{told} is in use by another process")), "{ended:?}");
+        }
+        // With another address it is a host beside the first; what was killed has nothing.
+        let beside = [&["serve", "--addr", "10.9.0.3/24"][..], &on].concat();
+        let beside = Proc::start(&mut lowwater(beside));
+        for host in [V4, "10.9.0.3", V6] {
+            assert!(
+                eventually(LIMIT, || run(&mut curl(&[&format!("http://{host}/")]), LIMIT).code() == Some(0))
+            );
+        }
+        beside.signal(Signal::KILL);
+        beside.wait(LIMIT);
+        drop(first);
+        drop(Served::start_on(on, &["--addr", "10.9.0.3/24"]));
+    });
 }
 
 #[test]

@@ -130,17 +130,30 @@ fn options(
     scope: &Scope<'_>,
     inbound: bool,
 ) -> Result<Option<Vec<TcpOption>>, Box<Failure>> {
+    let opened = c.line();
     if c.eat("...") {
         c.expect(">")?;
         return Ok(None);
     }
     let mut list = Vec::new();
     while !c.eat(">") {
+        // No option begins like the time of the next event.
+        if c.line() != opened && !c.peek().is_ascii_alphabetic() {
+            return not_closed(c, opened);
+        }
         list.push(option(c, scope, inbound)?);
-        if !c.eat(",") {
-            c.expect(">")?;
+        let last = c.line();
+        if c.eat(",") {
+            continue;
+        }
+        if c.eat(">") {
             break;
         }
+        // A list may go on in the next line, but behind a comma.
+        if c.line() != last {
+            return not_closed(c, opened);
+        }
+        return c.fail(format!("',' or '>' should stand here, not '{}'", c.next_words()));
     }
     let len = options::encode(&list).len();
     if !len.is_multiple_of(4) {
@@ -150,6 +163,12 @@ fn options(
         return c.fail(format!("options of {len} bytes: 40 fit"));
     }
     Ok(Some(list))
+}
+
+/// Not what begins below is wrong, unless it is a comment without an end.
+fn not_closed<T>(c: &Cursor<'_>, opened: usize) -> Result<T, Box<Failure>> {
+    let what = "no '>' closes the '<' of this line";
+    if c.rest().starts_with("/*") { c.fail(what) } else { Err(Failure::new(opened, what)) }
 }
 
 fn option(c: &mut Cursor<'_>, scope: &Scope<'_>, inbound: bool) -> Result<TcpOption, Box<Failure>> {

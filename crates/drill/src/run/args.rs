@@ -86,10 +86,9 @@ impl Args<'_> {
 
     /// An argument.
     pub(super) fn value(&self, index: usize) -> Result<&Value, Box<Failure>> {
-        let count = self.spec.args.len();
         match self.spec.args.get(index) {
             Some(value) => Ok(value),
-            None => self.fail(format!("{} has {count} arguments here and needs more", self.spec.name)),
+            None => self.fail(self.takes("at least", index + 1)),
         }
     }
 
@@ -115,9 +114,16 @@ impl Args<'_> {
     /// No more arguments than these.
     pub(super) fn at_most(&self, count: usize) -> Result<(), Box<Failure>> {
         if self.spec.args.len() > count {
-            return self.fail(format!("{} takes {count} arguments", self.spec.name));
+            return self.fail(self.takes("at most", count));
         }
         Ok(())
+    }
+
+    /// What a message says of too few arguments, or too many.
+    fn takes(&self, bound: &str, count: usize) -> String {
+        let here = self.spec.args.len();
+        let s = if here == 1 { "" } else { "s" };
+        format!("{} has {here} argument{s} here and takes {bound} {count}", self.spec.name)
     }
 
     /// Length of a buffer.

@@ -50,7 +50,7 @@ impl Runner<'_> {
         if let BodySpec::Tcp(tcp) = &spec.body {
             self.begin(tcp, &mut packet);
             if !self.config.judge.strict_segments {
-                self.glue((whose, at(limit), line), &mut packet, tcp)?;
+                self.glue((whose, at(limit), line), &mut packet, (spec, tcp))?;
             }
         }
         if let BodySpec::Sctp(sctp) = &spec.body {
@@ -128,7 +128,7 @@ impl Runner<'_> {
         &mut self,
         (whose, limit, line): (Whose, Instant, usize),
         packet: &mut Wire,
-        spec: &TcpSpec,
+        (whole, spec): (&PacketSpec, &TcpSpec),
     ) -> Result<(), Box<Failure>> {
         let mut size = packet.tcp().map_or(0, |tcp| tcp.len);
         let short = |tcp: &&mut Tcp| tcp.len < spec.len && may_go_on(tcp) && has_number(spec, tcp);
@@ -146,7 +146,10 @@ impl Runner<'_> {
             // As in packetdrill: only the last one may be of another size.
             if more.len < room && more.len != size {
                 let (expected, actual) = (format!("{size} bytes"), format!("{} bytes", more.len));
-                return Err(Failure::differs(line, "segments of this line differ in size", expected, actual));
+                let what = "segments of this line differ in size";
+                let differ = || Failure::differs(line, what, expected, actual);
+                let stray = size == 0 && self.is_whole((whose, limit, line), last, (whole, spec));
+                return Err(if stray { self.stray(line, whole, packet) } else { differ() });
             }
             size = more.len;
             tcp.len += more.len;
@@ -155,6 +158,27 @@ impl Runner<'_> {
             tcp.options = more.options;
             (packet.at, packet.ip.tos) = (last.at, last.ip.tos);
         }
+    }
+
+    /// A segment has all data of the line, with those that follow it.
+    fn is_whole(
+        &mut self,
+        where_from: (Whose, Instant, usize),
+        mut first: Wire,
+        (whole, spec): (&PacketSpec, &TcpSpec),
+    ) -> bool {
+        let joined = self.glue(where_from, &mut first, (whole, spec));
+        joined.is_ok() && first.tcp().is_some_and(|tcp| tcp.len == spec.len)
+    }
+
+    /// An acknowledgment without data for which there is no line: what the line says comes behind it.
+    fn stray(&self, line: usize, spec: &PacketSpec, packet: &Wire) -> Box<Failure> {
+        let (expected, shown) = (self.expected(spec), shown(spec));
+        let actual = Line(packet, shown).to_string();
+        let came = seconds(self.micros(packet.at));
+        let what =
+            format!("unexpected packet: {actual} at {came}, before the one of this line, which comes too");
+        Failure::differs(line, what, Line(&expected, shown).to_string(), actual)
     }
 
     /// A timestamp or a verification tag that is not what it should be.
