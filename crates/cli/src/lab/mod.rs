@@ -107,12 +107,11 @@ fn left_out(experiments: &[&Experiment], plans: &[Plan], options: &LabOptions) -
 }
 
 /// Where `lowwater lab` with nothing else puts its report. Where nothing can be written the tables are shown all the same, since that is what most ask for;
-/// the command fails at its end.
+/// the command fails at its end. What is there stays as it is: no run has ended yet.
 fn usual_report(out: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = out.unwrap_or(Path::new("")).join("report.html");
-    let made = out.map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(&path));
-    match made {
-        Ok(_) => Ok(path),
+    match out.map_or(Ok(()), std::fs::create_dir_all).and_then(|()| render::can_write(&path)) {
+        Ok(()) => Ok(path),
         Err(e) => Err(Failure::io(format!("no report: writing to {}", path.display()), &e)),
     }
 }

@@ -27,30 +27,25 @@ pub(crate) struct Render {
 }
 
 /// The page for a browser. It is opened before the first run, so that nobody waits for runs whose page cannot be written; what was there
-/// stays until the page is.
+/// stays until the page is, and where there was nothing and no page comes, there is nothing again.
 struct Page {
     path: PathBuf,
     file: File,
-    /// There was none.
+    /// There was none, and nothing is written yet.
     fresh: bool,
 }
 
 impl Page {
-    fn open(path: PathBuf) -> Result<Self, Failure> {
+    fn open(path: &Path) -> io::Result<Self> {
         let fresh = !path.exists();
-        let file = File::options().write(true).create(true).truncate(false).open(&path);
-        Ok(Self { file: file.map_err(|e| writing(&path, &e))?, path, fresh })
+        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        Ok(Self { file, path: path.to_owned(), fresh })
     }
 
-    /// Writes the page, or leaves what there was where no run has ended.
-    fn finish(mut self, text: Option<&str>) -> Result<(), Failure> {
-        let path = self.path.display();
+    /// Writes the page, or leaves what there was where no run has ended; what is to be said about it.
+    fn finish(mut self, text: Option<&str>) -> Result<String, Failure> {
         let Some(text) = text else {
-            if self.fresh {
-                let _ = std::fs::remove_file(&self.path);
-            }
-            eprintln!("lowwater: no run has ended: nothing was written to {path}");
-            return Ok(());
+            return Ok(format!("no run has ended: nothing was written to {}", self.path.display()));
         };
         // What is no file, as /dev/stdout may be, has no length to set.
         let emptied = match self.file.metadata() {
@@ -58,9 +53,22 @@ impl Page {
             other => other.map(drop),
         };
         emptied.and_then(|()| self.file.write_all(text.as_bytes())).map_err(|e| writing(&self.path, &e))?;
-        eprintln!("lowwater: tables and pictures for a browser: {path}");
-        Ok(())
+        self.fresh = false;
+        Ok(format!("tables and pictures for a browser: {}", self.path.display()))
     }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        if self.fresh {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Whether a page can be written there; nothing is.
+pub(crate) fn can_write(path: &Path) -> io::Result<()> {
+    Page::open(path).map(drop)
 }
 
 impl Render {
@@ -82,10 +90,8 @@ impl Render {
                 Some((dir.clone(), file.map_err(|e| writing(dir, &e))?))
             }
         };
-        let report = match options.report.clone() {
-            None => None,
-            Some(path) => Some(Page::open(path)?),
-        };
+        let page = |path: &PathBuf| Page::open(path).map_err(|e| writing(path, &e));
+        let report = options.report.as_ref().map(page).transpose()?;
         Ok(Self { json: options.json, bar, fractions: vec![0.0; runs], out, report, done: Vec::new() })
     }
 
@@ -139,7 +145,8 @@ impl Render {
         }
         if let Some(report) = self.report {
             let text = page::page(&shown, stopped.then_some((self.done.len(), planned)));
-            report.finish((!self.done.is_empty()).then_some(text.as_str()))?;
+            let told = report.finish((!self.done.is_empty()).then_some(text.as_str()))?;
+            eprintln!("lowwater: {told}");
         }
         if stopped {
             eprintln!("lowwater: stopped: this is partial, {} of {planned} runs", self.done.len());
