@@ -24,6 +24,8 @@ pub(crate) struct Render {
     out: Option<(PathBuf, File)>,
     report: Option<Page>,
     done: Vec<Done>,
+    /// Nobody reads stdout any more, as behind `| head`; the files are written all the same.
+    unread: bool,
 }
 
 /// The page for a browser. It is opened before the first run, so that nobody waits for runs whose page cannot be written; what was there
@@ -92,7 +94,15 @@ impl Render {
         };
         let page = |path: &PathBuf| Page::open(path).map_err(|e| writing(path, &e));
         let report = options.report.as_ref().map(page).transpose()?;
-        Ok(Self { json: options.json, bar, fractions: vec![0.0; runs], out, report, done: Vec::new() })
+        Ok(Self {
+            json: options.json,
+            bar,
+            fractions: vec![0.0; runs],
+            out,
+            report,
+            done: Vec::new(),
+            unread: false,
+        })
     }
 
     /// Something happened.
@@ -107,10 +117,10 @@ impl Render {
             Event::Done(done) => {
                 self.bar.set_message(format!("{} {}", done.plan.experiment.name, done.plan.name));
                 let line = object(&done).to_string();
-                if self.json {
-                    print(&line)?;
-                }
                 self.write_files(&done, &line)?;
+                if self.json {
+                    self.print(&line)?;
+                }
                 let mut done = *done;
                 if self.done.last().is_some_and(|last| last.plan.is_of_the_same_as(&done.plan)) {
                     // Those of the first seed are drawn.
@@ -136,16 +146,30 @@ impl Render {
             .map_err(|e| writing(dir, &e))
     }
 
-    /// After the last run: the table, and all runs that ended.
-    pub(crate) fn finish(self, stopped: bool, planned: usize) -> Result<Vec<Done>, Failure> {
+    /// A line on stdout. A reader that has gone ends the program quietly where nothing else comes of it.
+    fn print(&mut self, line: &str) -> Result<(), Failure> {
+        if self.unread {
+            return Ok(());
+        }
+        self.unread = !out::tell(line)?;
+        if self.unread && self.out.is_none() && self.report.is_none() {
+            std::process::exit(0)
+        }
+        Ok(())
+    }
+
+    /// After the last run: the page, the table, and all runs that ended.
+    pub(crate) fn finish(mut self, stopped: bool, planned: usize) -> Result<Vec<Done>, Failure> {
         self.bar.finish_and_clear();
         let shown = together(&self.done);
-        if !self.json {
-            print(&table::all(&shown, table::width()))?;
-        }
-        if let Some(report) = self.report {
+        let written = self.report.take().map(|report| {
             let text = page::page(&shown, stopped.then_some((self.done.len(), planned)));
-            let told = report.finish((!self.done.is_empty()).then_some(text.as_str()))?;
+            report.finish((!self.done.is_empty()).then_some(text.as_str()))
+        });
+        if !self.json {
+            out::tell(&table::all(&shown, table::width()))?;
+        }
+        if let Some(told) = written.transpose()? {
             eprintln!("lowwater: {told}");
         }
         if stopped {
