@@ -258,7 +258,7 @@ fn series(done: &Done) -> String {
             p.ssthresh,
             p.in_flight_bytes,
             p.unsent_bytes,
-            p.srtt_ms,
+            p.srtt_ms.map(|ms| ms.to_string()).unwrap_or_default(),
             p.backlog_bytes,
             p.acked_bytes,
             p.retrans

@@ -234,7 +234,7 @@ fn figures(world: &mut World, params: &BulkParams, series: Vec<Point>) -> Figure
         ("backlog_bytes_mean", mean(backlogs.iter().map(|b| *b as f64))),
         ("backlog_bytes_p95", p95 as f64),
         ("backlog_bytes_max", backlogs.last().copied().unwrap_or(0) as f64),
-        ("srtt_ms", mean(series.iter().map(|p| p.srtt_ms))),
+        ("srtt_ms", Figures::srtt_ms(&series)),
         ("ip_out_requests", count.ip.out_requests as f64),
         ("ip_in_receives", count.ip.in_receives as f64),
         ("tcp_out_segs", count.tcp.out_segs as f64),
