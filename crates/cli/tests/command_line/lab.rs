@@ -366,6 +366,25 @@ fn the_report_is_one_page_with_every_run() {
 }
 
 #[test]
+fn what_flows_have_acknowledged_is_a_sum_that_never_falls() {
+    let dir = Dir::new();
+    let file = dir.join("page.html").display().to_string();
+    let set = ["flows=3", "bytes=2000000"].map(|set| ["--set", set]).concat();
+    say(&[&["lab", "run", "bulk", "--variant", "cubic/0%", "--report", &file], &set[..]].concat()).ok();
+    let (data, _) = report(&std::fs::read_to_string(&file).expect("it was written"));
+    let [window, acked] = ["Congestion window", "Acknowledged"].map(|title| {
+        let pictures = data["experiments"][0]["pictures"].as_array().expect("a list");
+        let is = |p: &&Value| p["title"].as_str().is_some_and(|t| t.starts_with(title));
+        pictures.iter().find(is).expect("a picture").clone()
+    });
+    assert_eq!(window["title"], "Congestion window, 0 % lost; mean of the flows under way");
+    assert_eq!(acked["title"], "Acknowledged, 0 % lost; all flows together");
+    let mb: Vec<_> =
+        acked["lines"][0]["y"].as_array().expect("a list").iter().filter_map(Value::as_f64).collect();
+    assert!(mb.is_sorted() && mb.last() == Some(&6.0), "{mb:?}");
+}
+
+#[test]
 fn a_report_that_cannot_be_written_is_said_before_the_runs() {
     let ended = say(&["lab", "run", "bulk", "--report", "/nowhere/page.html"]);
     assert_eq!(ended.code(), Some(1));

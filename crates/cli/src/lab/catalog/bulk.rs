@@ -71,7 +71,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Picture {
             title: "Acknowledged, {loss_percent} % lost",
-            of: Of::OverTime(|p| p.acked_bytes as f64),
+            of: Of::Together(|p| p.acked_bytes as f64),
             unit: "MB",
             per: 1e6,
             ..Picture::PLAIN
