@@ -283,6 +283,22 @@ fn a_name_that_no_longer_fits_says_what_was_set() {
 }
 
 #[test]
+fn the_heading_has_the_rate_that_holds() {
+    let heading = |words: &[&str]| shortened(words).stdout.lines().next().unwrap_or_default().to_owned();
+    let router = "router=tbf rate 100mbit burst 68000 limit 500000";
+    let told =
+        heading(&["notsent-lowat", "--variant", "cubic-262144", "--set", router, "--set", "rate_mbps=50"]);
+    assert!(told.ends_with("TCP_NOTSENT_LOWAT, 100 Mbit/s and 100 ms"), "{told}");
+    let qdisc = "qdisc=tbf rate 10mbit burst 10kb latency 50ms";
+    let set = ["--set", qdisc, "--set", "bytes=100000"];
+    let ended = say(&[&["lab", "run", "bulk", "--variant", "reno/0%"], &set[..]].concat()).ok();
+    assert!(
+        ended.stdout.starts_with("bulk: a bulk transfer over a path of 10 Mbit/s and 100 ms"),
+        "{ended:?}"
+    );
+}
+
+#[test]
 fn what_was_asked_for_twice_or_has_no_such_variant_is_said() {
     let reno = ["--variant", "reno/0%", "--set", "bytes=100000", "--json"];
     let ended = say(&[&["lab", "run", "bulk", "bulk"], &reno[..]].concat()).ok();

@@ -9,7 +9,7 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bulk",
-    about: "a bulk transfer over a path of {rate_mbps} Mbit/s and {rtt_ms} ms, with and without random loss",
+    about: "a bulk transfer over a path of {line} and {rtt_ms} ms, with and without random loss",
     make: || Box::new(BulkParams { sample_every: SAMPLE_EVERY, bytes: 50_000_000, ..BulkParams::default() }),
     variants: &[
         Variant {

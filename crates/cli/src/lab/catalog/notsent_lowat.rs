@@ -63,7 +63,7 @@ const LIMITS: &[&str] = &[
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "notsent-lowat",
-    about: "memory of long flows and wake-ups of their writers by TCP_NOTSENT_LOWAT, {rate_mbps} Mbit/s and {rtt_ms} ms",
+    about: "memory of long flows and wake-ups of their writers by TCP_NOTSENT_LOWAT, {line} and {rtt_ms} ms",
     make: || Box::new(NotsentLowat::default()),
     variants: &[
         Variant {
@@ -184,7 +184,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         curve!("cubic-4194304", "4194304"),
         Variant {
             name: "seed-unset",
-            about: "the commit's size: {flows} flows, SO_SNDBUF {sndbuf}, {rate_mbps} Mbit/s, limit {lowat}",
+            about: "the commit's size: {flows} flows, SO_SNDBUF {sndbuf}, {line}, limit {lowat}",
             sets: SEED_UNSET,
             seed: &[("queued_bytes_per_flow", 54e6)],
             quick: false,

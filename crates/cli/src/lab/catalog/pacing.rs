@@ -101,7 +101,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "80-unpaced",
-            about: "the same without a rate, through a line of {rate_mbps} Mbit/s instead",
+            about: "the same without a rate, through a line of {line} instead",
             sets: &[("pacing_mbps", "0"), ("rate_mbps", "200")],
             linux: &[("gaps_under_100us_percent", 41.0), ("burst_bytes_max", 485_000.0)],
             ..Variant::PLAIN
@@ -114,7 +114,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "bbr-internal",
-            about: "flows by {tcp_congestion_control} ({flows}) through {rate_mbps} Mbit/s with a queue of {queue_bytes} bytes, above pfifo_fast",
+            about: "flows by {tcp_congestion_control} ({flows}) through {line} with a queue of {queue_bytes} bytes, above pfifo_fast",
             sets: &[
                 ("flows", "1"),
                 ("pacing_mbps", "0"),

@@ -30,14 +30,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     variants: &[
         Variant {
             name: "1mbit",
-            about: "{rate_mbps} Mbit/s, a FIFO, one flow of CUBIC, {rtt_ms} ms",
+            about: "{line}, a FIFO, one flow of CUBIC, {rtt_ms} ms",
             sets: &[("rate_mbps", "1"), ("rtt_ms", "1")],
             full: true,
             ..Variant::PLAIN
         },
         Variant {
             name: "10mbit",
-            about: "{rate_mbps} Mbit/s, {rtt_ms} ms",
+            about: "{line}, {rtt_ms} ms",
             sets: &[("rate_mbps", "10")],
             ..Variant::PLAIN
         },
@@ -49,61 +49,61 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "10mbit-4-fq-codel",
-            about: "{rate_mbps} Mbit/s, four flows above fq_codel",
+            about: "{line}, four flows above fq_codel",
             sets: &[("rate_mbps", "10"), ("flows", "4"), ("qdisc", "fq_codel")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit",
-            about: "{rate_mbps} Mbit/s, {rtt_ms} ms: near peers have large packets",
+            about: "{line}, {rtt_ms} ms: near peers have large packets",
             sets: &[("rtt_ms", "1")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-tbf",
-            about: "{rate_mbps} Mbit/s by a shaper, {rtt_ms} ms",
+            about: "{line} by a shaper, {rtt_ms} ms",
             sets: &[("qdisc", "tbf")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-fq",
-            about: "{rate_mbps} Mbit/s above fq, {rtt_ms} ms",
+            about: "{line} above fq, {rtt_ms} ms",
             sets: &[("qdisc", "fq")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-late",
-            about: "{rate_mbps} Mbit/s, {rtt_ms} ms, completions 100 us late",
+            about: "{line}, {rtt_ms} ms, completions 100 us late",
             sets: &[("rtt_ms", "1"), ("completions", "late")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-batches",
-            about: "{rate_mbps} Mbit/s, {rtt_ms} ms, eight completions together, a millisecond late at most",
+            about: "{line}, {rtt_ms} ms, eight completions together, a millisecond late at most",
             sets: &[("rtt_ms", "1"), ("completions", "batches")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-64",
-            about: "{rate_mbps} Mbit/s, {flows} flows",
+            about: "{line}, {flows} flows",
             sets: &[("flows", "64")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-app",
-            about: "{rate_mbps} Mbit/s, an application that writes half of that, every 10 ms",
+            about: "{line}, an application that writes half of that, every 10 ms",
             sets: &[("app_percent", "50")],
             ..Variant::PLAIN
         },
         Variant {
             name: "1gbit",
-            about: "{rate_mbps} Mbit/s, {rtt_ms} ms",
+            about: "{line}, {rtt_ms} ms",
             sets: &[("rate_mbps", "1000"), ("rtt_ms", "1")],
             ..Variant::PLAIN
         },
         Variant {
             name: "10gbit-batches",
-            about: "{rate_mbps} Mbit/s, four flows, {rtt_ms} ms, eight completions together",
+            about: "{line}, four flows, {rtt_ms} ms, eight completions together",
             sets: &[("rate_mbps", "10000"), ("flows", "4"), ("rtt_ms", "1"), ("completions", "batches")],
             ..Variant::PLAIN
         },

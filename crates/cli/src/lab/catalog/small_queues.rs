@@ -40,7 +40,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     variants: &[
         Variant {
             name: "tsq-1gbit",
-            about: "{rate_mbps} Mbit/s, Linux's defaults",
+            about: "{line}, Linux's defaults",
             linux: measured!(347.0, 3.9),
             ..Variant::PLAIN
         },
@@ -62,7 +62,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "off-1gbit",
-            about: "{rate_mbps} Mbit/s without small queues: packets lose their owner on entry",
+            about: "{line} without small queues: packets lose their owner on entry",
             sets: &[ORPHANED],
             linux: measured!(3_558.0, 30.0),
             seed: &[("probe_rtt_ms_mean", 50.0)],
@@ -77,7 +77,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "tsq-100mbit",
-            about: "{rate_mbps} Mbit/s, Linux's defaults",
+            about: "{line}, Linux's defaults",
             sets: &[SLOW],
             linux: measured!(134.0, 8.2),
             ..Variant::PLAIN
@@ -99,7 +99,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "off-100mbit",
-            about: "{rate_mbps} Mbit/s without small queues",
+            about: "{line} without small queues",
             sets: &[SLOW, ORPHANED],
             linux: measured!(3_258.0, 259.0),
             seed: &[("probe_rtt_ms_mean", 132.0)],
@@ -116,7 +116,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "caps",
-            about: "{rate_mbps} Mbit/s above pfifo_fast and fq: the cap of small queues by its size, and for which flows it is",
+            about: "{line} above pfifo_fast and fq: the cap of small queues by its size, and for which flows it is",
             sets: &[("rate_mbps", "40000"), ("hystart", "0"), ("warmup_s", "0.5"), ("measure_s", "0.5")],
             grid: CAPS,
             asked: true,
@@ -141,19 +141,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     pairs: &[
         Pair {
-            what: "small queues, {rate_mbps} Mbit/s: ms of a probe",
+            what: "small queues, {line}: ms of a probe",
             figure: ("probe_rtt_ms_mean", 1.0),
             before: "off-1gbit",
             after: "tsq-1gbit",
         },
         Pair {
-            what: "small queues, {rate_mbps} Mbit/s: ms of a probe",
+            what: "small queues, {line}: ms of a probe",
             figure: ("probe_rtt_ms_mean", 1.0),
             before: "off-100mbit",
             after: "tsq-100mbit",
         },
         Pair {
-            what: "small queues, {rate_mbps} Mbit/s: Mbit/s",
+            what: "small queues, {line}: Mbit/s",
             figure: ("goodput_mbps", 1.0),
             before: "off-1gbit",
             after: "tsq-1gbit",
@@ -161,7 +161,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     pictures: &[
         Picture {
-            title: "The queue before a line of {rate_mbps} Mbit/s",
+            title: "The queue before a line of {line}",
             of: Of::OverTime(|p| p.backlog_bytes as f64),
             unit: "KiB",
             per: KIB,
@@ -169,7 +169,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             variants: &["tsq-1gbit", "tsq-131072-1gbit", "tsq-tbf-1gbit", "off-1gbit", "off-segments-1gbit"],
         },
         Picture {
-            title: "The queue before a line of {rate_mbps} Mbit/s",
+            title: "The queue before a line of {line}",
             of: Of::OverTime(|p| p.backlog_bytes as f64),
             unit: "KiB",
             per: KIB,
