@@ -283,6 +283,38 @@ fn a_name_that_no_longer_fits_says_what_was_set() {
 }
 
 #[test]
+fn defaults_that_are_none_any_more_are_told_behind_the_name() {
+    for (words, set) in [
+        (["small-queues", "tsq-100mbit"], "tcp_limit_output_bytes=131072"),
+        (["small-queues", "tsq-100mbit"], "rate_mbps=50"),
+        (["sctp-failover", "default"], "sctp.rto_min=5000"),
+        (["notsent-lowat", "cubic-unset"], "tcp_notsent_lowat=262144"),
+        (["notsent-lowat", "cubic-unset"], "lowat=262144"),
+    ] {
+        let [experiment, variant] = words;
+        let ended = shortened(&[experiment, "--variant", variant, "--set", set, "--json"]);
+        let about = runs(&ended)[0]["about"].as_str().unwrap_or_default().to_owned();
+        assert!(about.ends_with(&format!(" with {set}")), "{about}");
+    }
+    let same =
+        ["small-queues", "--variant", "tsq-100mbit", "--set", "tcp_limit_output_bytes=1048576", "--json"];
+    assert_eq!(runs(&shortened(&same))[0]["about"], "100 Mbit/s, Linux's defaults");
+    // What changes something that the name says by another parameter.
+    let late = [
+        "queue-aware",
+        "--variant",
+        "100mbit-late",
+        "--set",
+        "late_us=50",
+        "--set",
+        "measure_s=0.1",
+        "--json",
+    ];
+    let about = runs(&say(&[&["lab", "run"], &late[..]].concat()).ok())[0]["about"].clone();
+    assert!(about.as_str().is_some_and(|a| a.ends_with(" with completions=other")), "{about}");
+}
+
+#[test]
 fn the_heading_has_the_rate_that_holds() {
     let heading = |words: &[&str]| shortened(words).stdout.lines().next().unwrap_or_default().to_owned();
     let router = "router=tbf rate 100mbit burst 68000 limit 500000";

@@ -69,6 +69,33 @@ impl Variant {
     };
 }
 
+impl Variant {
+    /// What of `set` makes its name and words untrue: what it sets itself, and where it says that these are Linux's defaults any sysctl; and what of its
+    /// own another parameter has changed.
+    fn replaced(
+        &self,
+        set: &[(String, String)],
+        before: &dyn Scenario,
+        now: &dyn Scenario,
+    ) -> Vec<(String, String)> {
+        let defaults = self.about.contains("Linux's defaults");
+        let own = |key: &str| self.sets.iter().any(|(k, _)| *k == key);
+        let said = |key: &str| own(key) || defaults && now.boxed().sysctl().get(key).is_some();
+        let is_set = |key: &str| set.iter().any(|(k, _)| k == key);
+        let changed = |key: &str| value(before, key) != value(now, key);
+        let given = set.iter().filter(|(key, _)| said(key) && changed(key)).cloned();
+        let beside = self.sets.iter().filter(|(key, _)| !is_set(key) && changed(key));
+        let beside = beside.filter_map(|(key, _)| Some(((*key).to_owned(), value(now, key)?)));
+        given.chain(beside).collect()
+    }
+}
+
+/// The value of a parameter or a sysctl.
+fn value(scenario: &dyn Scenario, key: &str) -> Option<String> {
+    let own = scenario.settings().into_iter().find(|s| s.name == key).map(|s| s.value.to_string());
+    own.or_else(|| scenario.boxed().sysctl().get(key))
+}
+
 /// A column of the table.
 pub(crate) struct Column {
     /// The figure.
@@ -180,9 +207,14 @@ impl Experiment {
                 let own = shorter.iter().chain(variant.sets).copied().chain(values);
                 let given = set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
                 let of_linux = Given::of(shorter.iter().copied().chain(given.clone()).map(|(key, _)| key));
-                for (key, value) in own.chain(given) {
+                for (key, value) in own {
                     apply(&mut *scenario, key, value)?;
                 }
+                let before = scenario.boxed();
+                for (key, value) in given {
+                    apply(&mut *scenario, key, value)?;
+                }
+                let replaced = variant.replaced(set, &*before, &*scenario);
                 plans.push(Plan {
                     experiment: self,
                     variant,
@@ -192,6 +224,7 @@ impl Experiment {
                     linux_now: Vec::new(),
                     linux_failed: None,
                     given: of_linux,
+                    replaced,
                     asked: Arc::clone(&asked),
                 });
             }

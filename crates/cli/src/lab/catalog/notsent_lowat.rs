@@ -1,10 +1,13 @@
 //! notsent-lowat (E1): figures of Linux 6.1 and of the commit. By a still clock: the mean of two runs (`--uml`).
-use super::{Bound, CUBIC, Column, Experiment, Pair, Shown, Variant};
+use super::{Assigned, Bound, CUBIC, Column, Experiment, Pair, Shown, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::NotsentLowat;
 
 /// Charged memory is counted in units of 1024 bytes.
 const KIB: f64 = 1_024.0;
+
+/// No limit: Linux's default, which the names say.
+const UNSET: [Assigned; 2] = [("lowat", "0"), ("tcp_notsent_lowat", "4294967295")];
 
 /// A point of the curve over the limit, by CUBIC.
 macro_rules! curve {
@@ -69,7 +72,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Variant {
             name: "cubic-unset",
             about: "{flows} flows by {tcp_congestion_control}, SO_SNDBUF {sndbuf}, limit {lowat}",
-            sets: &[CUBIC],
+            sets: &[CUBIC, UNSET[0], UNSET[1]],
             linux: &[
                 ("queued_bytes_per_flow", 6_563.0 * KIB),
                 ("writable_events_per_mb", 0.37),
@@ -108,7 +111,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Variant {
             name: "bbr-unset",
             about: "{flows} flows by {tcp_congestion_control} and a queue of {queue_bytes} bytes, limit {lowat}",
-            sets: &[("tcp_congestion_control", "bbr"), ("queue_bytes", "10000000")],
+            sets: &[("tcp_congestion_control", "bbr"), ("queue_bytes", "10000000"), UNSET[0], UNSET[1]],
             linux: &[
                 ("queued_bytes_per_flow", 6_445.0 * KIB),
                 ("writable_events_per_mb", 0.37),
@@ -153,7 +156,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "bbr-100-unset",
             "{flows} flows by {tcp_congestion_control}, buffers that tune themselves, limit {lowat}",
             &[],
-            []
+            [UNSET[0], UNSET[1]]
         ),
         hundred!("bbr-100-131072", "the same, limit {lowat}", &[], [("lowat", "131072")]),
         hundred!(
@@ -166,7 +169,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "bbr-100-unset-512mib",
             "{flows} flows by {tcp_congestion_control} with as little memory as Linux allows itself in 512 MiB, limit {lowat}",
             &[("queued_bytes_per_flow", 401.0 * KIB)],
-            [SHORT]
+            [UNSET[0], UNSET[1], SHORT]
         ),
         hundred!(
             "bbr-100-131072-512mib",
@@ -298,6 +301,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const SEED_UNSET: super::Settings = &[
+    UNSET[0],
+    UNSET[1],
     ("flows", "100"),
     ("rate_mbps", "10000"),
     ("queue_bytes", "125000000"),

@@ -56,43 +56,43 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Variant {
             name: "100mbit",
             about: "{line}, {rtt_ms} ms: near peers have large packets",
-            sets: &[("rtt_ms", "1")],
+            sets: &[("rate_mbps", "100"), ("rtt_ms", "1")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-tbf",
             about: "{line} by a shaper, {rtt_ms} ms",
-            sets: &[("qdisc", "tbf")],
+            sets: &[("rate_mbps", "100"), ("qdisc", "tbf")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-fq",
             about: "{line} above fq, {rtt_ms} ms",
-            sets: &[("qdisc", "fq")],
+            sets: &[("rate_mbps", "100"), ("qdisc", "fq")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-late",
             about: "{line}, {rtt_ms} ms, completions 100 us late",
-            sets: &[("rtt_ms", "1"), ("completions", "late")],
+            sets: &[("rate_mbps", "100"), ("rtt_ms", "1"), ("completions", "late")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-batches",
             about: "{line}, {rtt_ms} ms, eight completions together, a millisecond late at most",
-            sets: &[("rtt_ms", "1"), ("completions", "batches")],
+            sets: &[("rate_mbps", "100"), ("rtt_ms", "1"), ("completions", "batches")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-64",
             about: "{line}, {flows} flows",
-            sets: &[("flows", "64")],
+            sets: &[("rate_mbps", "100"), ("flows", "64")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-app",
             about: "{line}, an application that writes half of that, every 10 ms",
-            sets: &[("app_percent", "50")],
+            sets: &[("rate_mbps", "100"), ("app_percent", "50")],
             ..Variant::PLAIN
         },
         Variant {
