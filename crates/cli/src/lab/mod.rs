@@ -11,6 +11,7 @@ mod report;
 mod runs;
 mod seeds;
 mod table;
+mod unheard;
 mod words;
 
 use crate::args::{Lab, LabAction, LabOptions};
@@ -34,6 +35,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 /// Runs the command.
 pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
+    lab.options.set.iter_mut().for_each(|(key, _)| *key = near::short(key).to_owned());
     let (experiments, short) = match lab.action {
         Some(LabAction::List) => {
             render::list(lab.options.json)?;

@@ -347,6 +347,50 @@ fn what_set_does_not_do_is_said() {
     let asked = ["notsent-lowat", "--variant", "cubic-unset", "--variant", "cubic-262144"];
     let ended = shortened(&[&asked[..], &["--set", "tcp_notsent_lowat=16384"]].concat());
     assert!(ended.stderr.contains("TCP_NOTSENT_LOWAT themselves (lowat): cubic-262144\n"), "{ended:?}");
+    for (experiment, variant, set, wanted) in [
+        (
+            "sctp-failover",
+            "default",
+            "net.ipv4.tcp_sack=0",
+            "tcp_sack does nothing in variants of SCTP, which",
+        ),
+        (
+            "sctp-heartbeat",
+            "5ms",
+            "tcp_congestion_control=bbr",
+            "tcp_congestion_control does nothing in variants of",
+        ),
+        (
+            "small-queues",
+            "tsq-1gbit",
+            "sctp.rto_min=100",
+            "sctp.rto_min does nothing in variants of TCP, which",
+        ),
+        (
+            "pacing",
+            "80-internal",
+            "queue_bytes=10000",
+            "nothing in variants that have no bottleneck (rate_mbps): 80",
+        ),
+        (
+            "pacing",
+            "bbr-tbf-fq",
+            "queue_bytes=10000",
+            "whose router has a queueing discipline instead of a line",
+        ),
+    ] {
+        let ended = shortened(&[experiment, "--variant", variant, "--set", set]);
+        assert!(ended.stderr.contains(wanted), "{ended:?}");
+        // Linux's figures are of the same all the same, but for the time.
+        let known = ended.stdout.contains("Linux full") || ended.stdout.contains("Linux still full");
+        assert!(known, "{ended:?}");
+    }
+    let queue = ["--set", "qdisc=fq_codel", "--set", "queue_bytes=10000", "--set", "bytes=100000"];
+    let ended = say(&[&["lab", "run", "bulk", "--variant", "reno/0%"], &queue[..]].concat()).ok();
+    assert!(ended.stderr.contains("queue_bytes does nothing in variants whose bottleneck has"), "{ended:?}");
+    let batch = ["queue-aware", "--variant", "100mbit", "--set", "batch=8", "--set", "measure_s=0.1"];
+    let ended = say(&[&["lab", "run"], &batch[..]].concat()).ok();
+    assert!(ended.stderr.contains("batch does nothing in variants that wait for no second"), "{ended:?}");
     let ended = shortened(&["notsent-lowat", "--variant", "cubic-unset", "--set", "qdisc=fq maxrate 48"]);
     assert!(ended.stderr.contains("qdisc: maxrate 48 is 48 bit/s"), "{ended:?}");
 }

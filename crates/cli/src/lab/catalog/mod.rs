@@ -12,6 +12,7 @@ use super::asked::{Asked, filled};
 use super::near::near;
 use super::picture::Picture;
 use super::runs::{Given, Plan};
+use super::unheard::why;
 use crate::args::LabOptions;
 use lowwater_core::base::{RouteMetrics, Sysctl};
 use lowwater_sim::scenario::{Scenario, SettingValue, changed_sysctls};
@@ -72,18 +73,18 @@ impl Variant {
 impl Variant {
     /// What of `set` makes its name and words untrue: what it sets itself, and where it says that these are Linux's defaults any sysctl; and what of its
     /// own another parameter has changed.
-    fn replaced(
+    fn replaced<'a>(
         &self,
-        set: &[(String, String)],
+        set: &(impl Iterator<Item = &'a (String, String)> + Clone),
         before: &dyn Scenario,
         now: &dyn Scenario,
     ) -> Vec<(String, String)> {
         let defaults = self.about.contains("Linux's defaults");
         let own = |key: &str| self.sets.iter().any(|(k, _)| *k == key);
         let said = |key: &str| own(key) || defaults && now.boxed().sysctl().get(key).is_some();
-        let is_set = |key: &str| set.iter().any(|(k, _)| k == key);
+        let is_set = |key: &str| set.clone().any(|(k, _)| k == key);
         let changed = |key: &str| value(before, key) != value(now, key);
-        let given = set.iter().filter(|(key, _)| said(key) && changed(key)).cloned();
+        let given = set.clone().filter(|(key, _)| said(key) && changed(key)).cloned();
         let beside = self.sets.iter().filter(|(key, _)| !is_set(key) && changed(key));
         let beside = beside.filter_map(|(key, _)| Some(((*key).to_owned(), value(now, key)?)));
         given.chain(beside).collect()
@@ -206,7 +207,6 @@ impl Experiment {
                 *scenario.seed() = seed;
                 let own = shorter.iter().chain(variant.sets).copied().chain(values);
                 let given = set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-                let of_linux = Given::of(shorter.iter().copied().chain(given.clone()).map(|(key, _)| key));
                 for (key, value) in own {
                     apply(&mut *scenario, key, value)?;
                 }
@@ -214,7 +214,10 @@ impl Experiment {
                 for (key, value) in given {
                     apply(&mut *scenario, key, value)?;
                 }
-                let replaced = variant.replaced(set, &*before, &*scenario);
+                let heard = set.iter().filter(|(key, _)| why(self.name, &*scenario, key).is_none());
+                let keys = heard.clone().map(|(key, _)| key.as_str());
+                let of_linux = Given::of(shorter.iter().map(|(key, _)| *key).chain(keys));
+                let replaced = variant.replaced(&heard, &*before, &*scenario);
                 plans.push(Plan {
                     experiment: self,
                     variant,
