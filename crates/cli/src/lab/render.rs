@@ -1,6 +1,6 @@
 //! What the lab prints: a bar on a terminal, a table or JSON on stdout, files in a directory.
 use super::bounds::{OutOfBounds, out_of_bounds};
-use super::catalog::{EXPERIMENTS, number, report, setting_value};
+use super::catalog::{EXPERIMENTS, Grid, Variant, number, report, setting_value};
 use super::runs::{Done, Event};
 use super::seeds::together;
 use super::{LabOptions, report as page, table};
@@ -267,18 +267,23 @@ fn series(done: &Done) -> String {
     csv
 }
 
+/// The values in each of which a variant runs, by parameter.
+fn grids<'a>(grids: impl Iterator<Item = &'a Grid>) -> Value {
+    Value::Object(grids.map(|grid| (grid.key.to_owned(), json!(grid.values))).collect())
+}
+
 /// Prints what there is to run.
 pub(crate) fn list(json: bool) -> Result<(), Failure> {
     for e in EXPERIMENTS {
         let settings = (e.make)().settings();
         let (about, abouts) = e.abouts();
         if json {
-            let variants: Vec<_> = e
-                .variants
-                .iter()
-                .zip(&abouts)
-                .map(|(v, about)| json!({"name": v.name, "about": about}))
-                .collect();
+            let variant = |(v, about): (&Variant, &String)| {
+                let (in_run, in_lab) = (!v.asked, !v.asked && v.quick);
+                let grids = grids(e.grid.iter().chain(v.grid));
+                json!({"name": v.name, "about": about, "in_run": in_run, "in_lab": in_lab, "each_with": grids})
+            };
+            let variants: Vec<_> = e.variants.iter().zip(&abouts).map(variant).collect();
             let params: Vec<_> = settings
                 .iter()
                 .map(

@@ -23,6 +23,18 @@ fn the_lab_lists_what_it_can_do() {
         "bulk",
     ];
     assert_eq!(names, all);
+    // As much as the text says.
+    let variant = |experiment: usize, name: &str| {
+        let variants = listed[experiment]["variants"].as_array().expect("a list");
+        variants.iter().find(|v| v["name"] == name).expect("a variant").clone()
+    };
+    let reno = variant(7, "reno");
+    assert_eq!((&reno["in_run"], &reno["in_lab"]), (&true.into(), &true.into()));
+    assert_eq!(reno["each_with"]["loss_percent"], serde_json::json!(["0", "0.1", "1"]));
+    let (point, caps) = (variant(0, "cubic-16384"), variant(1, "caps"));
+    assert_eq!((&point["in_run"], &point["in_lab"]), (&true.into(), &false.into()));
+    assert_eq!((&caps["in_run"], &caps["in_lab"]), (&false.into(), &false.into()));
+    assert_eq!(caps["each_with"]["qdisc"], serde_json::json!(["pfifo_fast", "fq"]));
 }
 
 #[test]
