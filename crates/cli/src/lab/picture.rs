@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 const PARTS: usize = 500;
 /// Most packets of a run that are drawn, the first ones.
 const PACKETS_MAX: usize = 5_000;
+/// The parameter of runs that measure later than they begin.
+const WARM_UP: &str = "warmup_s";
 /// How many milliseconds at the end of a run [`Of::Leaving`] shows.
 const LEAVING_MS: u64 = 200;
 
@@ -98,8 +100,8 @@ fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
         lines.filter(|line| !line.at.is_empty()).collect::<Vec<_>>()
     };
     let (kind, x, lines) = match &picture.of {
-        Of::OverTime(value) => ("lines", "s", of_each(&|d| over_time(d, *value))),
-        Of::Together(value) => ("lines", "s", of_each(&|d| together(d, *value))),
+        Of::OverTime(value) => ("lines", seconds(&runs), of_each(&|d| measured(d, over_time(d, *value)))),
+        Of::Together(value) => ("lines", seconds(&runs), of_each(&|d| measured(d, together(d, *value)))),
         Of::PacketSizes => ("points", "s", of_each(&packet_sizes)),
         Of::Leaving => ("lines", "ms from the end", of_each(&leaving)),
         Of::Gaps => ("curve", "us", of_each(&gaps)),
@@ -161,6 +163,18 @@ fn over_time(done: &Done, value: fn(&Point) -> f64) -> Vec<(f64, f64)> {
     }
     let means: Vec<_> = at.into_iter().map(|(at_s, sum, flows)| (at_s, sum / f64::from(flows))).collect();
     extremes(&means)
+}
+
+/// The same, with its time from the beginning of the measured time on: some runs begin to measure later than others.
+fn measured(done: &Done, mut line: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let began = parameter(done, WARM_UP).unwrap_or(0.0);
+    line.iter_mut().for_each(|(at_s, _)| *at_s -= began);
+    line
+}
+
+/// What stands at the axis of time.
+fn seconds(runs: &[&Done]) -> &'static str {
+    if runs.iter().any(|d| parameter(d, WARM_UP).is_some()) { "s of the measured time" } else { "s" }
 }
 
 fn together(done: &Done, value: fn(&Point) -> f64) -> Vec<(f64, f64)> {

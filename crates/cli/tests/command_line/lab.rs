@@ -58,6 +58,14 @@ fn all_experiments_run_in_time_and_print_a_table() {
     );
     let (data, _) = report(&std::fs::read_to_string(dir.join("report.html")).expect("it was written"));
     assert!(data["experiments"].as_array().is_some_and(|all| all.iter().all(has_pictures)), "{data}");
+    // Some of these run in full and begin to measure later: all lines begin together.
+    let queue = &data["experiments"][1]["pictures"][1];
+    let begins = |line: &Value| line["x"][0].as_f64().is_some_and(|at_s| (0.0..0.1).contains(&at_s));
+    assert_eq!((&queue["x"], queue["kind"].as_str()), (&"s of the measured time".into(), Some("lines")));
+    assert!(
+        queue["lines"].as_array().is_some_and(|lines| lines.len() == 5 && lines.iter().all(begins)),
+        "{queue}"
+    );
 }
 
 #[test]
