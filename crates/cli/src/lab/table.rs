@@ -20,7 +20,7 @@ pub(super) fn all(done: &[Done], width: Option<usize>) -> String {
         text.extend(
             pairs(experiment, &done).into_iter().flat_map(|pairs| fitted(&pairs.heads, &pairs.rows, width)),
         );
-        let told = words::of(&text[begin..].join("\n"));
+        let told = words::below(experiment, &text[begin..].join("\n"));
         text.extend(told.into_iter().map(str::to_owned));
     }
     if text.is_empty() {

@@ -105,6 +105,15 @@ pub(crate) struct Column {
     pub(crate) head: &'static str,
     /// What the figure is divided by: 1024 for KiB.
     pub(crate) unit: f64,
+    /// What the words of its head mean, with those of columns that are told together; empty where one before tells it.
+    pub(crate) means: &'static str,
+}
+
+impl Column {
+    /// Its head in one line.
+    pub(crate) fn title(&self) -> String {
+        self.head.replace("/\n", "/").replace('\n', " ")
+    }
 }
 
 /// A figure that must hold beside Linux's, in every variant of which Linux's is known.
@@ -377,6 +386,23 @@ mod tests {
             }
             let names: Vec<_> = e.variants.iter().map(|v| v.name).collect();
             assert!(names.iter().enumerate().all(|(i, n)| !names[..i].contains(n)), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn every_column_is_told_and_every_head_stands_by_itself() {
+        for e in EXPERIMENTS {
+            let mut told = String::new();
+            let mut heads = Vec::new();
+            for column in e.columns {
+                told += column.means;
+                let title = column.title();
+                let word = title.trim_start_matches("Linux's ").split([' ', '/']).next().unwrap_or_default();
+                let is_told = [word, "twice", "lost"].iter().any(|w| title.contains(w) && told.contains(w));
+                assert!(is_told, "{} {title}", e.name);
+                assert!(!heads.contains(&title), "{} {title}", e.name);
+                heads.push(title);
+            }
         }
     }
 

@@ -211,12 +211,37 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     grid: None,
     columns: &[
-        Column { figure: "queued_bytes_per_flow", head: "queued\nKiB/flow", unit: KIB },
-        Column { figure: "in_flight_bytes_per_flow", head: "in flight\nKiB/flow", unit: KIB },
-        Column { figure: "unsent_bytes_per_flow", head: "unsent\nKiB/flow", unit: KIB },
-        Column { figure: "writable_events_per_mb", head: "wakes/MB", unit: 1.0 },
-        Column { figure: "acks_per_mb", head: "ACKs/MB", unit: 1.0 },
-        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+        Column {
+            figure: "queued_bytes_per_flow",
+            head: "queued\nKiB/flow",
+            unit: KIB,
+            means: "queued: what a flow's send queue is charged with (sk_wmem_queued), metadata included; mean over flows and time, as the next two",
+        },
+        Column {
+            figure: "in_flight_bytes_per_flow",
+            head: "in flight\nKiB/flow",
+            unit: KIB,
+            means: "in flight: sent and not acknowledged; unsent: written and not sent",
+        },
+        Column { figure: "unsent_bytes_per_flow", head: "unsent\nKiB/flow", unit: KIB, means: "" },
+        Column {
+            figure: "writable_events_per_mb",
+            head: "wakes/MB",
+            unit: 1.0,
+            means: "wakes/MB: how often a writer was told that it may go on, per 10^6 bytes acknowledged",
+        },
+        Column {
+            figure: "acks_per_mb",
+            head: "ACKs/MB",
+            unit: 1.0,
+            means: "ACKs/MB: acknowledgements that came, per 10^6 bytes acknowledged",
+        },
+        Column {
+            figure: "goodput_mbps",
+            head: "Mbit/s",
+            unit: 1.0,
+            means: "Mbit/s: payload acknowledged per second",
+        },
     ],
     shows: &[
         Shown { figure: "queued_bytes_per_flow", bound: Bound::AtMost(1.1) },
