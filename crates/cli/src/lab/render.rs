@@ -87,6 +87,12 @@ impl Render {
         }
         let out = match &options.out {
             None => None,
+            Some(dir) if dir.exists() && !dir.is_dir() => {
+                return Err(Failure::other(format!(
+                    "--out takes a directory, and {} is none",
+                    dir.display()
+                )));
+            }
             Some(dir) => {
                 let file = std::fs::create_dir_all(dir).and_then(|()| File::create(dir.join("runs.jsonl")));
                 Some((dir.clone(), file.map_err(|e| writing(dir, &e))?))

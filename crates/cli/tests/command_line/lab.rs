@@ -178,6 +178,19 @@ fn files_have_the_runs_and_the_samples() {
     assert!(csv.starts_with("at_s,flow,cwnd") && csv.lines().count() > 10, "{csv}");
 }
 
+#[test]
+fn files_go_into_a_directory() {
+    let dir = Dir::new();
+    let file = dir.join("file");
+    std::fs::write(&file, "KEEP").expect("a file");
+    let ended = run(lowwater(["lab", "run", "bulk", "--out"]).arg(&file), SOON);
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    assert!(
+        ended.stderr.contains("--out takes a directory, and ") && ended.stderr.ends_with("file is none\n"),
+        "{ended:?}"
+    );
+}
+
 /// Words after `lab run`, shortened.
 fn shortened(words: &[&str]) -> Ended {
     let times = ["--set", "warmup_s=0.5", "--set", "measure_s=0.5"];
