@@ -1,6 +1,7 @@
 //! What the report shows as pictures: which figures and samples of an experiment's runs, over what.
 use super::catalog::Experiment;
 use super::runs::Done;
+use super::table::short;
 use core::mem::discriminant;
 use lowwater_sim::check::Departure;
 use lowwater_sim::scenario::{Point, SettingValue};
@@ -294,8 +295,13 @@ fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &
             d.plan.linux_now.iter().find(|(n, _)| n == figure).map(|(_, v)| ("Linux now", *v)),
         ];
         let values = [Some(("lowwater", figures.get(figure)?))].into_iter().chain(others).flatten();
-        let values: Vec<_> =
-            values.map(|(who, value)| json!({"who": who, "value": rounded(value / picture.per)})).collect();
+        let values: Vec<_> = values
+            .map(|(who, value)| {
+                let value = value / picture.per;
+                // The digits are those of the table.
+                json!({"who": who, "value": rounded(value), "text": short(value)})
+            })
+            .collect();
         Some(json!({"name": d.plan.label(), "values": values}))
     };
     let rows: Vec<_> = runs.iter().filter_map(row).collect();

@@ -197,7 +197,7 @@ fn aligned(row: Vec<String>, left: usize) -> Vec<Cell> {
 }
 
 /// Three or four digits of a number, all of a large one.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 100.0 || v.fract() == 0.0 => 0,
         v if v >= 10.0 => 1,
