@@ -37,6 +37,13 @@ pub(crate) fn slow(key: &str, value: &str) -> Option<String> {
     })
 }
 
+/// Bytes per second that disciplines in tc's words let pass, all flows together; `None` where they hold nothing back.
+pub(crate) fn shaped(words: &str) -> Option<u64> {
+    let words: Vec<_> = words.split_whitespace().collect();
+    let rates = words.windows(2).filter(|pair| pair[0] == "rate").filter_map(|pair| units::rate(pair[1]));
+    rates.filter(|rate| *rate > 0).min()
+}
+
 /// A rate in tc's words, as far as it may be a slow one.
 fn bits_per_second(word: &str) -> Option<u64> {
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());

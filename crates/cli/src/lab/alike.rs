@@ -1,7 +1,7 @@
 //! What `--set` makes of variants: which became the same experiment, and what is said where a name no longer fits.
 use super::catalog::{Assigned, report};
 use super::runs::Plan;
-use lowwater_sim::scenario::SettingValue;
+use super::unheard;
 
 /// Each distinct experiment once, and a sentence for everything that somebody who gave `--set` may not expect.
 pub(super) fn settle(plans: Vec<Plan>) -> (Vec<Plan>, Vec<String>) {
@@ -41,7 +41,7 @@ pub(super) fn settle(plans: Vec<Plan>) -> (Vec<Plan>, Vec<String>) {
     for name in experiments {
         let own: Vec<_> = kept.iter().filter(|p| p.experiment.name == name).collect();
         notes.extend(replaced(&own));
-        notes.extend(unheard(&own));
+        notes.extend(unheard::told(&own));
     }
     (kept, notes)
 }
@@ -74,21 +74,4 @@ fn replaced(plans: &[&Plan]) -> Vec<String> {
         })
     };
     set.iter().filter_map(of).collect()
-}
-
-/// `tcp_notsent_lowat` is for sockets that have no limit of their own.
-fn unheard(plans: &[&Plan]) -> Option<String> {
-    let given = plans.first()?.asked.set.iter().any(|(key, _)| key.ends_with("tcp_notsent_lowat"));
-    let own = |p: &&&Plan| {
-        let lowat = p.scenario.settings().into_iter().find(|s| s.name == "lowat");
-        lowat.is_some_and(|s| matches!(s.value, SettingValue::Number(n) if n > 0.0))
-    };
-    let names: Vec<_> = plans.iter().filter(own).map(|p| p.name.as_str()).collect();
-    (given && !names.is_empty()).then(|| {
-        format!(
-            "{}: tcp_notsent_lowat does nothing in variants whose sockets set TCP_NOTSENT_LOWAT themselves (lowat): {}",
-            plans[0].experiment.name,
-            names.join(", ")
-        )
-    })
 }

@@ -1,4 +1,5 @@
 //! What the command line asked of an experiment: what is said of it, and the command that asks for the same again.
+use crate::rates;
 use lowwater_sim::scenario::{Scenario, SettingValue};
 
 /// What was asked of one experiment.
@@ -74,7 +75,7 @@ fn quoted(word: &str) -> String {
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
-/// A text of the catalog with the parameters of a run: `{rate_mbps}` is its value there.
+/// A text of the catalog with the parameters of a run: `{rtt_ms}` is its value there, and `{line}` the rate of the slowest line.
 pub(crate) fn filled(text: &str, scenario: &dyn Scenario) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -88,7 +89,31 @@ pub(crate) fn filled(text: &str, scenario: &dyn Scenario) -> String {
     out + rest
 }
 
+/// The slowest line of a run: that of its parameter, or of a discipline which holds it to less. Before a router with a discipline there is no other.
+fn line(scenario: &dyn Scenario) -> String {
+    let settings = scenario.settings();
+    let words = |key: &str| match &settings.iter().find(|s| s.name == key)?.value {
+        SettingValue::Words(words) if words != "none" => Some(words.clone()),
+        _ => None,
+    };
+    let (qdisc, router) = (words("qdisc"), words("router"));
+    let own = settings.iter().find_map(|s| match s.value {
+        SettingValue::Number(mbps) if s.name == "rate_mbps" && mbps > 0.0 => Some(mbps),
+        _ => None,
+    });
+    let shaped = [&qdisc, &router].into_iter().flatten().filter_map(|words| rates::shaped(words));
+    let shaped = shaped.map(|bytes| bytes as f64 * 8.0 / 1e6);
+    match own.filter(|_| router.is_none()).into_iter().chain(shaped).min_by(f64::total_cmp) {
+        None => "a line without a rate".to_owned(),
+        Some(mbps) if mbps >= 1e3 && mbps % 1e3 == 0.0 => format!("{} Gbit/s", grouped(mbps / 1e3)),
+        Some(mbps) => format!("{} Mbit/s", grouped(mbps)),
+    }
+}
+
 fn value(scenario: &dyn Scenario, key: &str) -> Option<String> {
+    if key == "line" {
+        return Some(line(scenario));
+    }
     match scenario.settings().into_iter().find(|s| s.name == key).map(|s| s.value) {
         Some(SettingValue::Number(0.0)) if key == "lowat" => Some("none".to_owned()),
         Some(SettingValue::Number(n)) => Some(grouped(n)),
@@ -153,5 +178,30 @@ mod tests {
         assert_eq!(filled(text, &scenario), "10 flows, 200 Mbit/s, SO_SNDBUF 4,000,000, limit none, cubic");
         (scenario.flows, scenario.lowat, scenario.rate) = (8, 16_384, 1_500_000);
         assert_eq!(filled("{flows} {lowat} {rate_mbps}", &scenario), "8 16,384 1.5");
+    }
+
+    #[test]
+    fn the_line_is_the_slowest_one_that_a_run_has() {
+        let cases = [
+            ("50", "none", "none", "50 Mbit/s"),
+            ("40000", "none", "none", "40 Gbit/s"),
+            ("50", "none", "tbf rate 100mbit burst 68000 limit 500000", "100 Mbit/s"),
+            ("50", "none", "fq_codel", "a line without a rate"),
+            ("50", "tbf rate 990753kbit burst 67371 limit 100mb child pfifo limit 9", "none", "50 Mbit/s"),
+            (
+                "2000",
+                "tbf rate 990753kbit burst 67371 limit 100mb child pfifo limit 9",
+                "none",
+                "990.753 Mbit/s",
+            ),
+            ("50", "fq maxrate 1mbit", "none", "50 Mbit/s"),
+        ];
+        for (rate, qdisc, router, wanted) in cases {
+            let mut scenario = NotsentLowat::default();
+            for (key, value) in [("rate_mbps", rate), ("qdisc", qdisc), ("router", router)] {
+                assert_eq!(scenario.set(key, value), Some(Ok(())));
+            }
+            assert_eq!(filled("{line}", &scenario), wanted, "{rate} {qdisc} {router}");
+        }
     }
 }

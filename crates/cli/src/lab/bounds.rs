@@ -185,6 +185,7 @@ mod tests {
             seed: 1,
             scenario: (experiment.make)(),
             given: Given::Nothing,
+            replaced: Vec::new(),
             asked: Arc::default(),
             linux_now: linux_now.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
             linux_failed: None,

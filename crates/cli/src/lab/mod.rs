@@ -11,6 +11,7 @@ mod report;
 mod runs;
 mod seeds;
 mod table;
+mod unheard;
 mod words;
 
 use crate::args::{Lab, LabAction, LabOptions};
@@ -27,6 +28,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
+/// Most runs of a variant that a message names.
+const CELLS_MAX: usize = 6;
+
 /// The names of all experiments.
 pub(crate) fn names() -> Vec<&'static str> {
     EXPERIMENTS.iter().map(|e| e.name).collect()
@@ -34,6 +38,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 /// Runs the command.
 pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
+    lab.options.set.iter_mut().for_each(|(key, _)| *key = near::short(key).to_owned());
     let (experiments, short) = match lab.action {
         Some(LabAction::List) => {
             render::list(lab.options.json)?;
@@ -107,12 +112,11 @@ fn left_out(experiments: &[&Experiment], plans: &[Plan], options: &LabOptions) -
 }
 
 /// Where `lowwater lab` with nothing else puts its report. Where nothing can be written the tables are shown all the same, since that is what most ask for;
-/// the command fails at its end.
+/// the command fails at its end. What is there stays as it is: no run has ended yet.
 fn usual_report(out: Option<&Path>) -> Result<PathBuf, Failure> {
     let path = out.unwrap_or(Path::new("")).join("report.html");
-    let made = out.map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::File::create(&path));
-    match made {
-        Ok(_) => Ok(path),
+    match out.map_or(Ok(()), std::fs::create_dir_all).and_then(|()| render::can_write(&path)) {
+        Ok(()) => Ok(path),
         Err(e) => Err(Failure::io(format!("no report: writing to {}", path.display()), &e)),
     }
 }
@@ -122,6 +126,7 @@ fn plan(
     options: &LabOptions,
     short: bool,
 ) -> Result<Vec<Plan>, Failure> {
+    contradiction(&options.set)?;
     for (key, _) in &options.set {
         if !experiments.iter().any(|e| e.knows(key)) {
             return Err(Failure::usage(catalog::unknown(experiments, key)));
@@ -142,6 +147,9 @@ fn plan(
     for wanted in &options.variant {
         if !plans.iter().any(|p: &Plan| p.answers_to(wanted)) {
             let have: Vec<_> = all().map(|v| v.name).collect();
+            if let Some(why) = no_cell(wanted, &plans) {
+                return Err(Failure::usage(why));
+            }
             return Err(Failure::usage(no_variant(wanted, &have, experiments.len())));
         }
     }
@@ -149,6 +157,42 @@ fn plan(
         plans.retain(|p| options.variant.iter().any(|v| p.answers_to(v)));
     }
     Ok(plans)
+}
+
+/// Settings of which only the last would count, and nobody would see which that is.
+fn contradiction(set: &[(String, String)]) -> Result<(), Failure> {
+    let value = |wanted: &str| set.iter().find(|(key, _)| key == wanted).map(|(_, value)| value);
+    for (at, (key, value)) in set.iter().enumerate() {
+        if let Some((_, before)) = set[..at].iter().find(|(k, _)| k == key) {
+            return Err(Failure::usage(format!(
+                "{key} is set twice, to {before} and to {value}; it takes one value"
+            )));
+        }
+    }
+    let Some(word) = value("completions").filter(|word| *word != "other") else { return Ok(()) };
+    match ["late_us", "batch", "batch_us"].into_iter().find_map(|key| Some((key, value(key)?))) {
+        None => Ok(()),
+        Some((key, value)) => Err(Failure::usage(format!(
+            "completions={word} says how late the device tells, and {key}={value} says it otherwise; completions=other leaves it to late_us, batch and batch_us"
+        ))),
+    }
+}
+
+/// A sentence about a run that is none although its variant is there: which runs that has, and by what of `--set`.
+fn no_cell(wanted: &str, plans: &[Plan]) -> Option<String> {
+    let (name, _) = wanted.split_once('/')?;
+    let own: Vec<_> = plans.iter().filter(|p| p.variant.name == name).collect();
+    let plan = own.first()?;
+    let grids = plan.experiment.grid.iter().chain(plan.variant.grid);
+    let given = plan.asked.set.iter().filter(|(key, _)| grids.clone().any(|grid| grid.key == key));
+    let given: Vec<_> = given.map(|(key, value)| format!("{key}={value}")).collect();
+    let names: Vec<_> = own.iter().map(|p| p.name.as_str()).take(CELLS_MAX).collect();
+    let more = if own.len() > CELLS_MAX { " and more" } else { "" };
+    let has = format!("{}{more}", names.join(", "));
+    Some(match &given[..] {
+        [] => format!("there is no variant {wanted}; {name} has {has}"),
+        given => format!("there is no variant {wanted}; with {} it is {has}", given.join(" ")),
+    })
 }
 
 /// All of one experiment are few; of all experiments only one that is near helps.

@@ -16,13 +16,21 @@ const MEANS: [(&str, &str); 8] = [
 /// Most names that are suggested.
 const MOST: usize = 4;
 
+fn without_prefix(key: &str) -> &str {
+    let prefixes = ["net.ipv4.", "net.core.", "net.lowwater.", "net."];
+    prefixes.iter().find_map(|p| key.strip_prefix(p)).unwrap_or(key)
+}
+
+/// A sysctl by its short name; what is none as it is.
+pub(super) fn short(key: &str) -> &str {
+    let short = without_prefix(key);
+    if Sysctl::knows(short) { short } else { key }
+}
+
 /// Parameters of `own` and sysctls that are close to `key`, the closest first; nothing where none is.
 pub(super) fn near(own: &[&'static str], key: &str) -> Vec<&'static str> {
     let key = key.to_ascii_lowercase();
-    let key = ["net.ipv4.", "net.core.", "net.lowwater.", "net."]
-        .iter()
-        .find_map(|p| key.strip_prefix(p))
-        .unwrap_or(&key);
+    let key = without_prefix(&key);
     let far = (key.chars().count() / 4).max(1);
     let typed = |name: &str| Some(distance(key, name)).filter(|d| *d <= far);
     let parts: Vec<&str> = key.split('_').collect();

@@ -1,6 +1,7 @@
 //! What the report shows as pictures: which figures and samples of an experiment's runs, over what.
 use super::catalog::Experiment;
 use super::runs::Done;
+use super::table::short;
 use core::mem::discriminant;
 use lowwater_sim::check::Departure;
 use lowwater_sim::scenario::{Point, SettingValue};
@@ -11,6 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 const PARTS: usize = 500;
 /// Most packets of a run that are drawn, the first ones.
 const PACKETS_MAX: usize = 5_000;
+/// The parameter of runs that measure later than they begin.
+const WARM_UP: &str = "warmup_s";
 /// How many milliseconds at the end of a run [`Of::Leaving`] shows.
 const LEAVING_MS: u64 = 200;
 
@@ -38,8 +41,10 @@ impl Picture {
 
 /// What is drawn of each run.
 pub(crate) enum Of {
-    /// A sample over time, the mean over the flows: a line.
+    /// A sample over time, the mean over the flows under way: a line.
     OverTime(fn(&Point) -> f64),
+    /// A sample over time, all flows together, those that have ended with their last: a line.
+    Together(fn(&Point) -> f64),
     /// Segments of each packet of data over time: points.
     PacketSizes,
     /// Payload that the sender's device takes in each of the last milliseconds: a line.
@@ -96,7 +101,8 @@ fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
         lines.filter(|line| !line.at.is_empty()).collect::<Vec<_>>()
     };
     let (kind, x, lines) = match &picture.of {
-        Of::OverTime(value) => ("lines", "s", of_each(&|d| over_time(d, *value))),
+        Of::OverTime(value) => ("lines", seconds(&runs), of_each(&|d| measured(d, over_time(d, *value)))),
+        Of::Together(value) => ("lines", seconds(&runs), of_each(&|d| measured(d, together(d, *value)))),
         Of::PacketSizes => ("points", "s", of_each(&packet_sizes)),
         Of::Leaving => ("lines", "ms from the end", of_each(&leaving)),
         Of::Gaps => ("curve", "us", of_each(&gaps)),
@@ -112,9 +118,20 @@ fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
         json!({"name": line.name, "x": x, "y": y})
     });
     let lines: Vec<_> = lines.collect();
+    let title = runs[0].plan.filled(picture.title) + of_flows(picture, &runs);
     Some(json!({
-        "title": runs[0].plan.filled(picture.title), "kind": kind, "x": x, "unit": picture.unit, "log": picture.log, "lines": lines
+        "title": title, "kind": kind, "x": x, "unit": picture.unit, "log": picture.log, "lines": lines
     }))
+}
+
+/// What a line over time is of, where a run has several flows.
+fn of_flows(picture: &Picture, runs: &[&Done]) -> &'static str {
+    let several = runs.iter().filter_map(|d| d.figures.as_ref()).any(|f| f.series.iter().any(|p| p.flow > 0));
+    match picture.of {
+        Of::OverTime(_) if several => "; mean of the flows under way",
+        Of::Together(_) if several => "; all flows together",
+        _ => "",
+    }
 }
 
 /// A run stands in a picture that names its variant, or none. A variant that was asked for and that no picture of this kind names stands in all of them, but
@@ -147,6 +164,32 @@ fn over_time(done: &Done, value: fn(&Point) -> f64) -> Vec<(f64, f64)> {
     }
     let means: Vec<_> = at.into_iter().map(|(at_s, sum, flows)| (at_s, sum / f64::from(flows))).collect();
     extremes(&means)
+}
+
+/// The same, with its time from the beginning of the measured time on: some runs begin to measure later than others.
+fn measured(done: &Done, mut line: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let began = parameter(done, WARM_UP).unwrap_or(0.0);
+    line.iter_mut().for_each(|(at_s, _)| *at_s -= began);
+    line
+}
+
+/// What stands at the axis of time.
+fn seconds(runs: &[&Done]) -> &'static str {
+    if runs.iter().any(|d| parameter(d, WARM_UP).is_some()) { "s of the measured time" } else { "s" }
+}
+
+fn together(done: &Done, value: fn(&Point) -> f64) -> Vec<(f64, f64)> {
+    let series = done.figures.iter().flat_map(|f| &f.series);
+    let (mut last, mut sum) = (HashMap::new(), 0.0);
+    let mut sums: Vec<(f64, f64)> = Vec::new();
+    for point in series {
+        sum += value(point) - last.insert(point.flow, value(point)).unwrap_or(0.0);
+        match sums.last_mut().filter(|(at_s, _)| *at_s == point.at_s) {
+            Some((_, of_instant)) => *of_instant = sum,
+            None => sums.push((point.at_s, sum)),
+        }
+    }
+    extremes(&sums)
 }
 
 /// The least and the greatest value of each part of a line, so that no peak is lost.
@@ -252,8 +295,13 @@ fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &
             d.plan.linux_now.iter().find(|(n, _)| n == figure).map(|(_, v)| ("Linux now", *v)),
         ];
         let values = [Some(("lowwater", figures.get(figure)?))].into_iter().chain(others).flatten();
-        let values: Vec<_> =
-            values.map(|(who, value)| json!({"who": who, "value": rounded(value / picture.per)})).collect();
+        let values: Vec<_> = values
+            .map(|(who, value)| {
+                let value = value / picture.per;
+                // The digits are those of the table.
+                json!({"who": who, "value": rounded(value), "text": short(value)})
+            })
+            .collect();
         Some(json!({"name": d.plan.label(), "values": values}))
     };
     let rows: Vec<_> = runs.iter().filter_map(row).collect();

@@ -1,6 +1,6 @@
 //! What the lab prints: a bar on a terminal, a table or JSON on stdout, files in a directory.
 use super::bounds::{OutOfBounds, out_of_bounds};
-use super::catalog::{EXPERIMENTS, number, report, setting_value};
+use super::catalog::{EXPERIMENTS, Grid, Variant, number, report, setting_value};
 use super::runs::{Done, Event};
 use super::seeds::together;
 use super::{LabOptions, report as page, table};
@@ -24,33 +24,30 @@ pub(crate) struct Render {
     out: Option<(PathBuf, File)>,
     report: Option<Page>,
     done: Vec<Done>,
+    /// Nobody reads stdout any more, as behind `| head`; the files are written all the same.
+    unread: bool,
 }
 
 /// The page for a browser. It is opened before the first run, so that nobody waits for runs whose page cannot be written; what was there
-/// stays until the page is.
+/// stays until the page is, and where there was nothing and no page comes, there is nothing again.
 struct Page {
     path: PathBuf,
     file: File,
-    /// There was none.
+    /// There was none, and nothing is written yet.
     fresh: bool,
 }
 
 impl Page {
-    fn open(path: PathBuf) -> Result<Self, Failure> {
+    fn open(path: &Path) -> io::Result<Self> {
         let fresh = !path.exists();
-        let file = File::options().write(true).create(true).truncate(false).open(&path);
-        Ok(Self { file: file.map_err(|e| writing(&path, &e))?, path, fresh })
+        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        Ok(Self { file, path: path.to_owned(), fresh })
     }
 
-    /// Writes the page, or leaves what there was where no run has ended.
-    fn finish(mut self, text: Option<&str>) -> Result<(), Failure> {
-        let path = self.path.display();
+    /// Writes the page, or leaves what there was where no run has ended; what is to be said about it.
+    fn finish(mut self, text: Option<&str>) -> Result<String, Failure> {
         let Some(text) = text else {
-            if self.fresh {
-                let _ = std::fs::remove_file(&self.path);
-            }
-            eprintln!("lowwater: no run has ended: nothing was written to {path}");
-            return Ok(());
+            return Ok(format!("no run has ended: nothing was written to {}", self.path.display()));
         };
         // What is no file, as /dev/stdout may be, has no length to set.
         let emptied = match self.file.metadata() {
@@ -58,9 +55,22 @@ impl Page {
             other => other.map(drop),
         };
         emptied.and_then(|()| self.file.write_all(text.as_bytes())).map_err(|e| writing(&self.path, &e))?;
-        eprintln!("lowwater: tables and pictures for a browser: {path}");
-        Ok(())
+        self.fresh = false;
+        Ok(format!("tables and pictures for a browser: {}", self.path.display()))
     }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        if self.fresh {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Whether a page can be written there; nothing is.
+pub(crate) fn can_write(path: &Path) -> io::Result<()> {
+    Page::open(path).map(drop)
 }
 
 impl Render {
@@ -77,16 +87,28 @@ impl Render {
         }
         let out = match &options.out {
             None => None,
+            Some(dir) if dir.exists() && !dir.is_dir() => {
+                return Err(Failure::other(format!(
+                    "--out takes a directory, and {} is none",
+                    dir.display()
+                )));
+            }
             Some(dir) => {
                 let file = std::fs::create_dir_all(dir).and_then(|()| File::create(dir.join("runs.jsonl")));
                 Some((dir.clone(), file.map_err(|e| writing(dir, &e))?))
             }
         };
-        let report = match options.report.clone() {
-            None => None,
-            Some(path) => Some(Page::open(path)?),
-        };
-        Ok(Self { json: options.json, bar, fractions: vec![0.0; runs], out, report, done: Vec::new() })
+        let page = |path: &PathBuf| Page::open(path).map_err(|e| writing(path, &e));
+        let report = options.report.as_ref().map(page).transpose()?;
+        Ok(Self {
+            json: options.json,
+            bar,
+            fractions: vec![0.0; runs],
+            out,
+            report,
+            done: Vec::new(),
+            unread: false,
+        })
     }
 
     /// Something happened.
@@ -101,10 +123,10 @@ impl Render {
             Event::Done(done) => {
                 self.bar.set_message(format!("{} {}", done.plan.experiment.name, done.plan.name));
                 let line = object(&done).to_string();
-                if self.json {
-                    print(&line)?;
-                }
                 self.write_files(&done, &line)?;
+                if self.json {
+                    self.print(&line)?;
+                }
                 let mut done = *done;
                 if self.done.last().is_some_and(|last| last.plan.is_of_the_same_as(&done.plan)) {
                     // Those of the first seed are drawn.
@@ -130,16 +152,31 @@ impl Render {
             .map_err(|e| writing(dir, &e))
     }
 
-    /// After the last run: the table, and all runs that ended.
-    pub(crate) fn finish(self, stopped: bool, planned: usize) -> Result<Vec<Done>, Failure> {
+    /// A line on stdout. A reader that has gone ends the program quietly where nothing else comes of it.
+    fn print(&mut self, line: &str) -> Result<(), Failure> {
+        if self.unread {
+            return Ok(());
+        }
+        self.unread = !out::tell(line)?;
+        if self.unread && self.out.is_none() && self.report.is_none() {
+            std::process::exit(0)
+        }
+        Ok(())
+    }
+
+    /// After the last run: the page, the table, and all runs that ended.
+    pub(crate) fn finish(mut self, stopped: bool, planned: usize) -> Result<Vec<Done>, Failure> {
         self.bar.finish_and_clear();
         let shown = together(&self.done);
-        if !self.json {
-            print(&table::all(&shown, table::width()))?;
-        }
-        if let Some(report) = self.report {
+        let written = self.report.take().map(|report| {
             let text = page::page(&shown, stopped.then_some((self.done.len(), planned)));
-            report.finish((!self.done.is_empty()).then_some(text.as_str()))?;
+            report.finish((!self.done.is_empty()).then_some(text.as_str()))
+        });
+        if !self.json {
+            out::tell(&table::all(&shown, table::width()))?;
+        }
+        if let Some(told) = written.transpose()? {
+            eprintln!("lowwater: {told}");
         }
         if stopped {
             eprintln!("lowwater: stopped: this is partial, {} of {planned} runs", self.done.len());
@@ -227,7 +264,7 @@ fn series(done: &Done) -> String {
             p.ssthresh,
             p.in_flight_bytes,
             p.unsent_bytes,
-            p.srtt_ms,
+            p.srtt_ms.map(|ms| ms.to_string()).unwrap_or_default(),
             p.backlog_bytes,
             p.acked_bytes,
             p.retrans
@@ -236,18 +273,23 @@ fn series(done: &Done) -> String {
     csv
 }
 
+/// The values in each of which a variant runs, by parameter.
+fn grids<'a>(grids: impl Iterator<Item = &'a Grid>) -> Value {
+    Value::Object(grids.map(|grid| (grid.key.to_owned(), json!(grid.values))).collect())
+}
+
 /// Prints what there is to run.
 pub(crate) fn list(json: bool) -> Result<(), Failure> {
     for e in EXPERIMENTS {
         let settings = (e.make)().settings();
         let (about, abouts) = e.abouts();
         if json {
-            let variants: Vec<_> = e
-                .variants
-                .iter()
-                .zip(&abouts)
-                .map(|(v, about)| json!({"name": v.name, "about": about}))
-                .collect();
+            let variant = |(v, about): (&Variant, &String)| {
+                let (in_run, in_lab) = (!v.asked, !v.asked && v.quick);
+                let grids = grids(e.grid.iter().chain(v.grid));
+                json!({"name": v.name, "about": about, "in_run": in_run, "in_lab": in_lab, "each_with": grids})
+            };
+            let variants: Vec<_> = e.variants.iter().zip(&abouts).map(variant).collect();
             let params: Vec<_> = settings
                 .iter()
                 .map(

@@ -1,5 +1,5 @@
 //! The report: one page that needs nothing beside it, with the tables and pictures of all runs that ended.
-use super::catalog::{EXPERIMENTS, Experiment, report as parameters};
+use super::catalog::{Column, EXPERIMENTS, Experiment, report as parameters};
 use super::runs::Done;
 use super::{bounds, picture, table, words};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn data(done: &[Done], partial: Option<(usize, usize)>) -> Value {
 }
 
 fn section(experiment: &Experiment, done: &[&Done]) -> Value {
-    let heads: Vec<_> = experiment.columns.iter().map(|c| c.head.replace('\n', " ")).collect();
+    let heads: Vec<_> = experiment.columns.iter().map(Column::title).collect();
     let rows: Vec<_> = done.iter().map(|d| row(experiment, d)).collect();
     let verdicts = bounds::lines(done).map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
     let pictures = picture::all(experiment, done);
@@ -54,7 +54,7 @@ fn section(experiment: &Experiment, done: &[&Done]) -> Value {
         "verdicts": verdicts.unwrap_or_default(),
         "pictures": pictures,
     });
-    section["words"] = json!(words::of(&section.to_string()));
+    section["words"] = json!(words::below(experiment, &section.to_string()));
     section
 }
 

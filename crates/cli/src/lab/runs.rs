@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) linux_failed: Option<String>,
     /// What was made of it.
     pub(crate) given: Given,
+    /// What of `--set` takes the place of what the variant's name and words say.
+    pub(crate) replaced: Vec<(String, String)>,
     /// What was asked of its experiment.
     pub(crate) asked: Arc<Asked>,
 }
@@ -61,22 +63,14 @@ impl Given {
 pub(crate) type Then = [(&'static str, Measured); 3];
 
 impl Plan {
-    /// What of `--set` takes the place of what the variant sets itself, and so of what its name says.
-    pub(crate) fn replaced(&self) -> impl Iterator<Item = &(String, String)> {
-        let differs = |set: &&(String, String)| {
-            self.variant.sets.iter().any(|(key, value)| *key == set.0 && *value != set.1)
-        };
-        self.asked.set.iter().filter(differs)
-    }
-
     /// The name as tables and pictures have it: with what `--set` makes of the run, where the name says something else.
     pub(crate) fn label(&self) -> String {
-        self.name.clone() + &with(self.replaced())
+        self.name.clone() + &with(&self.replaced)
     }
 
     /// What the variant is, with what takes the place of its own.
     pub(crate) fn about(&self) -> String {
-        self.filled(self.variant.about) + &with(self.replaced())
+        self.filled(self.variant.about) + &with(&self.replaced)
     }
 
     /// A text of the catalog with the parameters of this run.
@@ -118,8 +112,8 @@ impl Plan {
 }
 
 /// " with KEY=VALUE, ..."; nothing where nothing is set.
-fn with<'a>(set: impl Iterator<Item = &'a (String, String)>) -> String {
-    let words: Vec<_> = set.map(|(key, value)| format!("{key}={value}")).collect();
+fn with(set: &[(String, String)]) -> String {
+    let words: Vec<_> = set.iter().map(|(key, value)| format!("{key}={value}")).collect();
     if words.is_empty() { String::new() } else { format!(" with {}", words.join(", ")) }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn all(done: &[Done], width: Option<usize>) -> String {
         text.extend(
             pairs(experiment, &done).into_iter().flat_map(|pairs| fitted(&pairs.heads, &pairs.rows, width)),
         );
-        let told = words::of(&text[begin..].join("\n"));
+        let told = words::below(experiment, &text[begin..].join("\n"));
         text.extend(told.into_iter().map(str::to_owned));
     }
     if text.is_empty() {
@@ -197,7 +197,7 @@ fn aligned(row: Vec<String>, left: usize) -> Vec<Cell> {
 }
 
 /// Three or four digits of a number, all of a large one.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 100.0 || v.fract() == 0.0 => 0,
         v if v >= 10.0 => 1,

@@ -1,5 +1,7 @@
 //! What the words in tables and pictures mean: told where they appear.
 
+use super::catalog::Experiment;
+
 /// What calls for a sentence.
 enum Sign {
     /// This word.
@@ -12,7 +14,7 @@ enum Sign {
 use Sign::{Full, OfLinux, Word};
 
 /// Signs, and what is said where they appear.
-const TOLD: [(Sign, &str); 14] = [
+const TOLD: [(Sign, &str); 10] = [
     (OfLinux, "Linux: measured on Linux 6.1 by the host's clock, before"),
     (
         Word("Linux still"),
@@ -24,7 +26,6 @@ const TOLD: [(Sign, &str); 14] = [
         "full: of the whole experiment, whose warm-up and measured time are others than this run's: no figure to be compared with",
     ),
     (Word("commit"), "commit: what the message of the Linux commit reports that the experiment comes from"),
-    (Word("wakes/"), "wakes/MB: how often a writer was told that it may go on, per 10^6 bytes acknowledged"),
     (
         Word("-whole"),
         "the half rule: a writer is woken when less than half of TCP_NOTSENT_LOWAT is unsent; variants -whole wake it below the whole limit",
@@ -34,19 +35,10 @@ const TOLD: [(Sign, &str); 14] = [
         "unsent may be more than the limit: what is written is filled up to elements of up to 64 KiB, the last of which begins below the limit",
     ),
     (
-        Word("bound B"),
-        "queue, bound: bytes of the worst flow that stand below the transport, mean, and the most that docs/queue-aware.md allows; Linux's: by Linux's rule in the same world",
-    ),
-    (
-        Word("estimated"),
-        "holds: 1 where mean and 99th percentile are within their bounds and the line idles for 1 % at most while a flow has something to send; estimated: looks at which a flow knew its queue's speed",
-    ),
-    (Word("draws"), "draws/packet: jitters of heartbeats that were drawn, per packet sent"),
-    (Word("twice"), "twice: messages that came twice; lost: that never came"),
-    (
         Word("out of bounds: "),
         "out of bounds: docs/lab-linux.md says why, of each figure of which that is known",
     ),
+    (Word("wall s"), "wall s: seconds that the run took here"),
     (Word("KiB"), "KiB: 1,024 bytes; MB and Mbit are decimal"),
 ];
 
@@ -64,8 +56,14 @@ impl Sign {
     }
 }
 
+/// Sentences about the columns of an experiment, and about what else `text` has.
+pub(super) fn below(experiment: &Experiment, text: &str) -> Vec<&'static str> {
+    let columns = experiment.columns.iter().map(|column| column.means).filter(|means| !means.is_empty());
+    columns.chain(of(text)).collect()
+}
+
 /// Sentences about what `text` has.
-pub(super) fn of(text: &str) -> Vec<&'static str> {
+fn of(text: &str) -> Vec<&'static str> {
     TOLD.iter().filter(|(sign, _)| sign.appears(text)).map(|(_, means)| *means).collect()
 }
 

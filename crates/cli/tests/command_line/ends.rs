@@ -69,6 +69,40 @@ fn ctrl_c_ends_the_lab_and_the_table_is_said_to_be_partial() {
     assert_eq!(std::fs::read_to_string(page).expect("a page"), "that of before");
 }
 
+#[test]
+fn the_usual_report_of_before_stays_where_no_run_has_ended() {
+    for before in [Some("that of before"), None] {
+        let dir = Dir::new();
+        let page = dir.join("report.html");
+        before.into_iter().for_each(|text| std::fs::write(&page, text).expect("a file"));
+        let long = ["lab", "--set", "bytes=4000000000", "--set", "measure_s=9000", "--set", "warmup_s=900"];
+        let lab = Proc::start(lowwater(long).current_dir(dir.path()));
+        std::thread::sleep(Duration::from_millis(700));
+        lab.signal(Signal::INT);
+        let ended = lab.wait(SOON);
+        assert!(ended.stderr.contains("no run has ended: nothing was written to report.html"), "{ended:?}");
+        assert_eq!(std::fs::read_to_string(&page).ok().as_deref(), before);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_costs_no_file() {
+    let dir = Dir::new();
+    let place = |name: &str| dir.join(name).display().to_string();
+    let (page, out) = (place("page.html"), place("out"));
+    let words = ["lab", "run", "bulk", "--variant", "reno", "--set", "bytes=100000"];
+    for more in [&["--report", &page][..], &["--report", &page, "--out", &out, "--json"]] {
+        let mut lab = Proc::piped(&mut lowwater(words.iter().chain(more)));
+        drop(lab.stdout());
+        let ended = lab.wait(SOON).ok();
+        assert!(ended.stderr.ends_with(&format!("for a browser: {page}\n")), "{ended:?}");
+        assert!(std::fs::read_to_string(&page).expect("a page").contains("reno/0.1%"));
+        std::fs::remove_file(&page).expect("it was there");
+    }
+    let runs = std::fs::read_to_string(dir.join("out/runs.jsonl")).expect("the runs");
+    assert_eq!(runs.lines().count(), 3, "{runs}");
+}
+
 /// As `timeout` does, which signals the program and then its group.
 #[test]
 fn a_signal_that_comes_twice_is_one() {

@@ -41,6 +41,23 @@ fn mistakes_end_with_2_and_say_what_is_allowed() {
         (&["lab", "run", "bulk", "--set", "delay=5"], "near it: rtt_ms ("),
         (&["lab", "run", "bulk", "--set", "rate=5"], "near it: rate_mbps ("),
         (&["lab", "run", "bulk", "--set", "rate_mbps=fast"], "a number of Mbit/s from 0.001"),
+        (
+            &["lab", "run", "bulk", "--variant", "reno/0%", "--set", "loss_percent=2"],
+            "there is no variant reno/0%; with loss_percent=2 it is reno/2%",
+        ),
+        (&["lab", "run", "bulk", "--variant", "reno/2%"], "reno/2%; reno has reno/0%, reno/0.1%, reno/1%"),
+        (
+            &["lab", "--set", "loss_percent=0.5", "--set", "loss_percent=1"],
+            "loss_percent is set twice, to 0.5 and to 1",
+        ),
+        (
+            &["lab", "--set", "tcp_sack=0", "--set", "net.ipv4.tcp_sack=1"],
+            "tcp_sack is set twice, to 0 and to 1",
+        ),
+        (
+            &["lab", "run", "queue-aware", "--set", "completions=exact", "--set", "late_us=100"],
+            "completions=exact says how late the device tells, and late_us=100 says it otherwise",
+        ),
         (&["lab", "--seed", "x"], "a seed is a whole number from 0"),
         (&["drill", "--kernel", "--draw", "3..3"], "there is no seed in 3..3"),
         (&["get", "--tun", "lw0", "--addr", "10.9.0.2/24", "--json", "http://10.9.0.1/"], "--output"),

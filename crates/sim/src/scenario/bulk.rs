@@ -129,15 +129,17 @@ pub fn bulk_with(params: &BulkParams, on_progress: &mut dyn FnMut(f64) -> bool) 
     let mut world = build(params);
     world.start();
     let end = Instant::ZERO + params.limit;
-    let mut series = Vec::new();
+    let mut seen = Seen { ends: vec![None; params.flows], ..Seen::default() };
     let total = params.bytes * params.flows as u64;
     loop {
         let next = (world.now() + params.sample_every.max(Duration::from_micros(10))).min(end);
         let complete = world.run_while(next, |w| !w.all_done())?;
-        sample(&mut world, params, &mut series);
+        seen.sample(&mut world, params);
         let fraction = world.ledger.bytes.total_received() as f64 / total as f64;
         if complete || world.now() >= end || !on_progress(fraction) {
-            return Ok(figures(&mut world, params, series));
+            let mut figures = figures(&mut world, params, &seen.series);
+            figures.series = seen.all();
+            return Ok(figures);
         }
         world.run_until(next)?;
     }
@@ -194,16 +196,43 @@ fn backlog(world: &World, params: &BulkParams) -> u64 {
     world.pipes().next().map_or(0, |p| p.backlog_bytes(queue))
 }
 
-fn sample(world: &mut World, params: &BulkParams, series: &mut Vec<Point>) {
-    let (at_s, backlog_bytes) = (seconds(world.now()), backlog(world, params));
-    let sockets: Vec<_> = world.hosts()[0].apps().map(|a| a.sockets().first().copied()).collect();
-    for (flow, id) in sockets.into_iter().enumerate() {
-        let Some(info) = id.and_then(|id| world.host_mut(0).core_mut().tcp_info(id)) else { continue };
-        series.push(Point::of(at_s, flow, &info, backlog_bytes));
+/// What was seen of the flows.
+#[derive(Default)]
+struct Seen {
+    /// Samples of flows that have a socket.
+    series: Vec<Point>,
+    /// The end of each flow that has come to it.
+    ends: Vec<Option<Point>>,
+}
+
+impl Seen {
+    fn sample(&mut self, world: &mut World, params: &BulkParams) {
+        let (at_s, backlog_bytes) = (seconds(world.now()), backlog(world, params));
+        let sockets: Vec<_> =
+            world.hosts()[0].apps().map(|a| (a.done(), a.sockets().first().copied())).collect();
+        for (flow, (done, id)) in sockets.into_iter().enumerate() {
+            if let Some(info) = id.and_then(|id| world.host_mut(0).core_mut().tcp_info(id)) {
+                self.series.push(Point::of(at_s, flow, &info, backlog_bytes));
+            } else if done && self.ends[flow].is_none() {
+                let last = self.series.iter().rfind(|p| p.flow == flow).copied().unwrap_or_default();
+                let (in_flight_bytes, unsent_bytes, acked_bytes) = (0, 0, params.bytes);
+                let end =
+                    Point { at_s, flow, backlog_bytes, in_flight_bytes, unsent_bytes, acked_bytes, ..last };
+                self.ends[flow] = Some(end);
+            }
+        }
+    }
+
+    /// All of it in the order of time.
+    fn all(self) -> Vec<Point> {
+        let mut all = self.series;
+        all.extend(self.ends.into_iter().flatten());
+        all.sort_by(|a, b| a.at_s.total_cmp(&b.at_s).then(a.flow.cmp(&b.flow)));
+        all
     }
 }
 
-fn figures(world: &mut World, params: &BulkParams, series: Vec<Point>) -> Figures {
+fn figures(world: &mut World, params: &BulkParams, series: &[Point]) -> Figures {
     let bytes = world.ledger.bytes.total_received();
     let first = world.ledger.bytes.streams().filter_map(|(_, s)| s.first_sent).min().unwrap_or_default();
     let last = world.ledger.bytes.streams().filter_map(|(_, s)| s.last_received).max().unwrap_or_default();
@@ -234,7 +263,7 @@ fn figures(world: &mut World, params: &BulkParams, series: Vec<Point>) -> Figure
         ("backlog_bytes_mean", mean(backlogs.iter().map(|b| *b as f64))),
         ("backlog_bytes_p95", p95 as f64),
         ("backlog_bytes_max", backlogs.last().copied().unwrap_or(0) as f64),
-        ("srtt_ms", mean(series.iter().map(|p| p.srtt_ms))),
+        ("srtt_ms", Figures::srtt_ms(series)),
         ("ip_out_requests", count.ip.out_requests as f64),
         ("ip_in_receives", count.ip.in_receives as f64),
         ("tcp_out_segs", count.tcp.out_segs as f64),
@@ -248,6 +277,5 @@ fn figures(world: &mut World, params: &BulkParams, series: Vec<Point>) -> Figure
     for (name, value) in named {
         figures.put(name, value);
     }
-    figures.series = series;
     figures
 }

@@ -17,8 +17,8 @@ pub struct Point {
     pub in_flight_bytes: u64,
     /// Bytes written and not sent.
     pub unsent_bytes: u64,
-    /// Smoothed RTT in milliseconds.
-    pub srtt_ms: f64,
+    /// Smoothed RTT in milliseconds; none before the first measurement, when TCP_INFO has 0.
+    pub srtt_ms: Option<f64>,
     /// Bytes in the bottleneck's queue, all flows together.
     pub backlog_bytes: u64,
     /// Bytes that the peer has acknowledged.
@@ -38,7 +38,7 @@ impl Point {
             ssthresh: info.snd_ssthresh,
             in_flight_bytes: u64::from(info.unacked) * u64::from(info.snd_mss),
             unsent_bytes: u64::from(info.notsent_bytes),
-            srtt_ms: f64::from(info.rtt) / 1e3,
+            srtt_ms: (info.rtt > 0).then(|| f64::from(info.rtt) / 1e3),
             backlog_bytes,
             acked_bytes: info.bytes_acked,
             retrans: info.total_retrans,
@@ -67,6 +67,13 @@ pub struct Figures {
 impl Figures {
     /// The value of a figure that nothing came for: 0 would be the best of all times.
     pub const NONE: f64 = f64::NAN;
+
+    /// The mean of the smoothed RTT over all samples that have one, and no time where none has.
+    pub(super) fn srtt_ms(series: &[Point]) -> f64 {
+        let (sum, samples) =
+            series.iter().filter_map(|p| p.srtt_ms).fold((0.0, 0), |(s, n), ms| (s + ms, n + 1));
+        if samples == 0 { Self::NONE } else { sum / f64::from(samples) }
+    }
 
     /// Adds a figure; docs/lab.md explains each name.
     pub fn put(&mut self, name: &'static str, value: f64) {

@@ -239,7 +239,7 @@ impl NotsentLowat {
             ("writable_events_per_mb", per_mb(before.wakes, after.wakes)),
             ("acks_per_mb", per_mb(before.acks, after.acks)),
             ("backlog_bytes_mean", of_flows(|p| p.backlog_bytes)),
-            ("srtt_ms", mean(measured.series.iter().map(|p| p.srtt_ms))),
+            ("srtt_ms", Figures::srtt_ms(&measured.series)),
             ("retrans_segs", (after.retrans - before.retrans) as f64),
             ("aborted_flows", world.ledger.aborted as f64),
             ("segs_per_packet", (after.segs - before.segs) as f64 / packets),

@@ -2,7 +2,7 @@
 //!
 //! Source: Linux commit "tcp: internal implementation for pacing". Writers that never stop, SO_MAX_PACING_RATE on each; packets are
 //! seen where they are handed to the device, below the queueing discipline.
-use super::duo::{B, Duo, FAST, PORT, fast_line, mean, seconds, senders, watch};
+use super::duo::{B, Duo, FAST, PORT, fast_line, seconds, senders, watch};
 use super::knobs::{Knob, NO_QDISC, from_ms, knob, ms};
 use super::params::{Params, Words, has_common, router_words};
 use super::{Common, Figures, Point};
@@ -137,7 +137,7 @@ impl Params for Pacing {
             }
         })?;
         let mut figures = self.figures(&mut world, before.unwrap_or_default());
-        figures.put("srtt_ms", mean(series.iter().map(|p| p.srtt_ms)));
+        figures.put("srtt_ms", Figures::srtt_ms(&series));
         figures.series = series;
         Ok(figures)
     }

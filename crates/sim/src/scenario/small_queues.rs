@@ -166,7 +166,7 @@ impl SmallQueues {
             ("probe_rtt_ms_min", of_probes(at(&probes, 0))),
             ("probe_rtt_ms_mean", of_probes(mean(probes.iter().copied()))),
             ("probe_rtt_ms_max", of_probes(last(&probes))),
-            ("srtt_ms", mean(series.iter().map(|p| p.srtt_ms))),
+            ("srtt_ms", Figures::srtt_ms(&series)),
             ("retrans_segs", count.tcp.retrans_segs as f64),
             ("capped_per_s", count.own.credit_capped as f64 / seconds(world.now())),
             ("aborted_flows", world.ledger.aborted as f64),

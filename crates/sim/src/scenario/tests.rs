@@ -75,6 +75,16 @@ fn a_clean_path_is_filled_and_a_lossy_one_recovers() {
     assert!((7.0..28.0).contains(&of(&f, "dropped_packets")), "{:?}", f.named());
 }
 
+#[test]
+fn a_round_trip_that_nobody_measured_is_no_round_trip_of_0() {
+    let short = BulkParams { bytes: 100_000, ..BulkParams::default() };
+    let f = bulk(&short).expect("no promise is broken");
+    let mean = f.get("srtt_ms").expect("it was measured");
+    assert!((100.0..110.0).contains(&mean) && f.series[0].srtt_ms.is_none(), "{mean}");
+    let cut = bulk(&BulkParams { limit: Duration::from_millis(50), ..short }).expect("no promise is broken");
+    assert!(cut.lacks("srtt_ms") && !cut.series.is_empty(), "{:?}", cut.named());
+}
+
 /// Nothing is dequeued before the device has room, so that a datagram above `fq` waits for the packet on the line and for no other.
 #[test]
 fn above_fq_a_probe_waits_for_one_packet() {

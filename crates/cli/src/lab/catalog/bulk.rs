@@ -9,7 +9,7 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bulk",
-    about: "a bulk transfer over a path of {rate_mbps} Mbit/s and {rtt_ms} ms, with and without random loss",
+    about: "a bulk transfer over a path of {line} and {rtt_ms} ms, with and without random loss",
     make: || Box::new(BulkParams { sample_every: SAMPLE_EVERY, bytes: 50_000_000, ..BulkParams::default() }),
     variants: &[
         Variant {
@@ -51,13 +51,38 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     grid: Some(Grid { key: "loss_percent", values: &["0", "0.1", "1"], unit: "%" }),
     columns: &[
-        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
-        Column { figure: "elapsed_s", head: "seconds", unit: 1.0 },
-        Column { figure: "retrans_segs", head: "retrans", unit: 1.0 },
-        Column { figure: "srtt_ms", head: "srtt ms", unit: 1.0 },
-        Column { figure: "backlog_bytes_mean", head: "queue\nkB mean", unit: 1e3 },
-        Column { figure: "backlog_bytes_max", head: "kB max", unit: 1e3 },
-        Column { figure: "segs_per_packet", head: "segs/\npacket", unit: 1.0 },
+        Column {
+            figure: "goodput_mbps",
+            head: "Mbit/s",
+            unit: 1.0,
+            means: "Mbit/s: payload received per second",
+        },
+        Column {
+            figure: "elapsed_s",
+            head: "seconds",
+            unit: 1.0,
+            means: "seconds: from the first write to the last byte received",
+        },
+        Column { figure: "retrans_segs", head: "retrans", unit: 1.0, means: "retrans: segments sent again" },
+        Column {
+            figure: "srtt_ms",
+            head: "srtt ms\nmean",
+            unit: 1.0,
+            means: "srtt: the sender's smoothed round trip, mean",
+        },
+        Column {
+            figure: "backlog_bytes_mean",
+            head: "queue\nkB mean",
+            unit: 1e3,
+            means: "queue: bytes in the bottleneck's queue, all flows together",
+        },
+        Column { figure: "backlog_bytes_max", head: "queue\nkB max", unit: 1e3, means: "" },
+        Column {
+            figure: "segs_per_packet",
+            head: "segments/\npacket",
+            unit: 1.0,
+            means: "segments/packet: segments in a packet handed to IP, before offloads cut it",
+        },
     ],
     shows: &[],
     pairs: &[],
@@ -71,7 +96,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Picture {
             title: "Acknowledged, {loss_percent} % lost",
-            of: Of::OverTime(|p| p.acked_bytes as f64),
+            of: Of::Together(|p| p.acked_bytes as f64),
             unit: "MB",
             per: 1e6,
             ..Picture::PLAIN

@@ -12,6 +12,7 @@ use super::asked::{Asked, filled};
 use super::near::near;
 use super::picture::Picture;
 use super::runs::{Given, Plan};
+use super::unheard::why;
 use crate::args::LabOptions;
 use lowwater_core::base::{RouteMetrics, Sysctl};
 use lowwater_sim::scenario::{Scenario, SettingValue, changed_sysctls};
@@ -69,6 +70,33 @@ impl Variant {
     };
 }
 
+impl Variant {
+    /// What of `set` makes its name and words untrue: what it sets itself, and where it says that these are Linux's defaults any sysctl; and what of its
+    /// own another parameter has changed.
+    fn replaced<'a>(
+        &self,
+        set: &(impl Iterator<Item = &'a (String, String)> + Clone),
+        before: &dyn Scenario,
+        now: &dyn Scenario,
+    ) -> Vec<(String, String)> {
+        let defaults = self.about.contains("Linux's defaults");
+        let own = |key: &str| self.sets.iter().any(|(k, _)| *k == key);
+        let said = |key: &str| own(key) || defaults && now.boxed().sysctl().get(key).is_some();
+        let is_set = |key: &str| set.clone().any(|(k, _)| k == key);
+        let changed = |key: &str| value(before, key) != value(now, key);
+        let given = set.clone().filter(|(key, _)| said(key) && changed(key)).cloned();
+        let beside = self.sets.iter().filter(|(key, _)| !is_set(key) && changed(key));
+        let beside = beside.filter_map(|(key, _)| Some(((*key).to_owned(), value(now, key)?)));
+        given.chain(beside).collect()
+    }
+}
+
+/// The value of a parameter or a sysctl.
+fn value(scenario: &dyn Scenario, key: &str) -> Option<String> {
+    let own = scenario.settings().into_iter().find(|s| s.name == key).map(|s| s.value.to_string());
+    own.or_else(|| scenario.boxed().sysctl().get(key))
+}
+
 /// A column of the table.
 pub(crate) struct Column {
     /// The figure.
@@ -77,6 +105,15 @@ pub(crate) struct Column {
     pub(crate) head: &'static str,
     /// What the figure is divided by: 1024 for KiB.
     pub(crate) unit: f64,
+    /// What the words of its head mean, with those of columns that are told together; empty where one before tells it.
+    pub(crate) means: &'static str,
+}
+
+impl Column {
+    /// Its head in one line.
+    pub(crate) fn title(&self) -> String {
+        self.head.replace("/\n", "/").replace('\n', " ")
+    }
 }
 
 /// A figure that must hold beside Linux's, in every variant of which Linux's is known.
@@ -179,10 +216,17 @@ impl Experiment {
                 *scenario.seed() = seed;
                 let own = shorter.iter().chain(variant.sets).copied().chain(values);
                 let given = set.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-                let of_linux = Given::of(shorter.iter().copied().chain(given.clone()).map(|(key, _)| key));
-                for (key, value) in own.chain(given) {
+                for (key, value) in own {
                     apply(&mut *scenario, key, value)?;
                 }
+                let before = scenario.boxed();
+                for (key, value) in given {
+                    apply(&mut *scenario, key, value)?;
+                }
+                let heard = set.iter().filter(|(key, _)| why(self.name, &*scenario, key).is_none());
+                let keys = heard.clone().map(|(key, _)| key.as_str());
+                let of_linux = Given::of(shorter.iter().map(|(key, _)| *key).chain(keys));
+                let replaced = variant.replaced(&heard, &*before, &*scenario);
                 plans.push(Plan {
                     experiment: self,
                     variant,
@@ -192,6 +236,7 @@ impl Experiment {
                     linux_now: Vec::new(),
                     linux_failed: None,
                     given: of_linux,
+                    replaced,
                     asked: Arc::clone(&asked),
                 });
             }
@@ -341,6 +386,23 @@ mod tests {
             }
             let names: Vec<_> = e.variants.iter().map(|v| v.name).collect();
             assert!(names.iter().enumerate().all(|(i, n)| !names[..i].contains(n)), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn every_column_is_told_and_every_head_stands_by_itself() {
+        for e in EXPERIMENTS {
+            let mut told = String::new();
+            let mut heads = Vec::new();
+            for column in e.columns {
+                told += column.means;
+                let title = column.title();
+                let word = title.trim_start_matches("Linux's ").split([' ', '/']).next().unwrap_or_default();
+                let is_told = [word, "twice", "lost"].iter().any(|w| title.contains(w) && told.contains(w));
+                assert!(is_told, "{} {title}", e.name);
+                assert!(!heads.contains(&title), "{} {title}", e.name);
+                heads.push(title);
+            }
         }
     }
 

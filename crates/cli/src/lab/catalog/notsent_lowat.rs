@@ -1,10 +1,13 @@
 //! notsent-lowat (E1): figures of Linux 6.1 and of the commit. By a still clock: the mean of two runs (`--uml`).
-use super::{Bound, CUBIC, Column, Experiment, Pair, Shown, Variant};
+use super::{Assigned, Bound, CUBIC, Column, Experiment, Pair, Shown, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::NotsentLowat;
 
 /// Charged memory is counted in units of 1024 bytes.
 const KIB: f64 = 1_024.0;
+
+/// No limit: Linux's default, which the names say.
+const UNSET: [Assigned; 2] = [("lowat", "0"), ("tcp_notsent_lowat", "4294967295")];
 
 /// A point of the curve over the limit, by CUBIC.
 macro_rules! curve {
@@ -63,13 +66,13 @@ const LIMITS: &[&str] = &[
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "notsent-lowat",
-    about: "memory of long flows and wake-ups of their writers by TCP_NOTSENT_LOWAT, {rate_mbps} Mbit/s and {rtt_ms} ms",
+    about: "memory of long flows and wake-ups of their writers by TCP_NOTSENT_LOWAT, {line} and {rtt_ms} ms",
     make: || Box::new(NotsentLowat::default()),
     variants: &[
         Variant {
             name: "cubic-unset",
             about: "{flows} flows by {tcp_congestion_control}, SO_SNDBUF {sndbuf}, limit {lowat}",
-            sets: &[CUBIC],
+            sets: &[CUBIC, UNSET[0], UNSET[1]],
             linux: &[
                 ("queued_bytes_per_flow", 6_563.0 * KIB),
                 ("writable_events_per_mb", 0.37),
@@ -108,7 +111,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         Variant {
             name: "bbr-unset",
             about: "{flows} flows by {tcp_congestion_control} and a queue of {queue_bytes} bytes, limit {lowat}",
-            sets: &[("tcp_congestion_control", "bbr"), ("queue_bytes", "10000000")],
+            sets: &[("tcp_congestion_control", "bbr"), ("queue_bytes", "10000000"), UNSET[0], UNSET[1]],
             linux: &[
                 ("queued_bytes_per_flow", 6_445.0 * KIB),
                 ("writable_events_per_mb", 0.37),
@@ -153,7 +156,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "bbr-100-unset",
             "{flows} flows by {tcp_congestion_control}, buffers that tune themselves, limit {lowat}",
             &[],
-            []
+            [UNSET[0], UNSET[1]]
         ),
         hundred!("bbr-100-131072", "the same, limit {lowat}", &[], [("lowat", "131072")]),
         hundred!(
@@ -166,7 +169,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "bbr-100-unset-512mib",
             "{flows} flows by {tcp_congestion_control} with as little memory as Linux allows itself in 512 MiB, limit {lowat}",
             &[("queued_bytes_per_flow", 401.0 * KIB)],
-            [SHORT]
+            [UNSET[0], UNSET[1], SHORT]
         ),
         hundred!(
             "bbr-100-131072-512mib",
@@ -184,7 +187,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         curve!("cubic-4194304", "4194304"),
         Variant {
             name: "seed-unset",
-            about: "the commit's size: {flows} flows, SO_SNDBUF {sndbuf}, {rate_mbps} Mbit/s, limit {lowat}",
+            about: "the commit's size: {flows} flows, SO_SNDBUF {sndbuf}, {line}, limit {lowat}",
             sets: SEED_UNSET,
             seed: &[("queued_bytes_per_flow", 54e6)],
             quick: false,
@@ -208,12 +211,37 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     grid: None,
     columns: &[
-        Column { figure: "queued_bytes_per_flow", head: "queued\nKiB/flow", unit: KIB },
-        Column { figure: "in_flight_bytes_per_flow", head: "in flight\nKiB/flow", unit: KIB },
-        Column { figure: "unsent_bytes_per_flow", head: "unsent\nKiB/flow", unit: KIB },
-        Column { figure: "writable_events_per_mb", head: "wakes/MB", unit: 1.0 },
-        Column { figure: "acks_per_mb", head: "ACKs/MB", unit: 1.0 },
-        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+        Column {
+            figure: "queued_bytes_per_flow",
+            head: "queued\nKiB/flow",
+            unit: KIB,
+            means: "queued: what a flow's send queue is charged with (sk_wmem_queued), metadata included; mean over flows and time, as the next two",
+        },
+        Column {
+            figure: "in_flight_bytes_per_flow",
+            head: "in flight\nKiB/flow",
+            unit: KIB,
+            means: "in flight: sent and not acknowledged; unsent: written and not sent",
+        },
+        Column { figure: "unsent_bytes_per_flow", head: "unsent\nKiB/flow", unit: KIB, means: "" },
+        Column {
+            figure: "writable_events_per_mb",
+            head: "wakes/MB",
+            unit: 1.0,
+            means: "wakes/MB: how often a writer was told that it may go on, per 10^6 bytes acknowledged",
+        },
+        Column {
+            figure: "acks_per_mb",
+            head: "ACKs/MB",
+            unit: 1.0,
+            means: "ACKs/MB: acknowledgements that came, per 10^6 bytes acknowledged",
+        },
+        Column {
+            figure: "goodput_mbps",
+            head: "Mbit/s",
+            unit: 1.0,
+            means: "Mbit/s: payload acknowledged per second",
+        },
     ],
     shows: &[
         Shown { figure: "queued_bytes_per_flow", bound: Bound::AtMost(1.1) },
@@ -298,6 +326,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const SEED_UNSET: super::Settings = &[
+    UNSET[0],
+    UNSET[1],
     ("flows", "100"),
     ("rate_mbps", "10000"),
     ("queue_bytes", "125000000"),

@@ -101,7 +101,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "80-unpaced",
-            about: "the same without a rate, through a line of {rate_mbps} Mbit/s instead",
+            about: "the same without a rate, through a line of {line} instead",
             sets: &[("pacing_mbps", "0"), ("rate_mbps", "200")],
             linux: &[("gaps_under_100us_percent", 41.0), ("burst_bytes_max", 485_000.0)],
             ..Variant::PLAIN
@@ -114,7 +114,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "bbr-internal",
-            about: "flows by {tcp_congestion_control} ({flows}) through {rate_mbps} Mbit/s with a queue of {queue_bytes} bytes, above pfifo_fast",
+            about: "flows by {tcp_congestion_control} ({flows}) through {line} with a queue of {queue_bytes} bytes, above pfifo_fast",
             sets: &[
                 ("flows", "1"),
                 ("pacing_mbps", "0"),
@@ -183,16 +183,46 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     grid: None,
     columns: &[
-        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
-        Column { figure: "packets_per_s", head: "packets/s", unit: 1.0 },
-        Column { figure: "segs_per_packet", head: "segments/\npacket", unit: 1.0 },
-        Column { figure: "gap_us_p5", head: "gap us\np5", unit: 1.0 },
-        Column { figure: "gap_us_p50", head: "p50", unit: 1.0 },
-        Column { figure: "gap_us_p95", head: "p95", unit: 1.0 },
-        Column { figure: "gap_us_p99", head: "p99", unit: 1.0 },
-        Column { figure: "gap_us_max", head: "max", unit: 1.0 },
-        Column { figure: "gaps_under_100us_percent", head: "under\n100 us %", unit: 1.0 },
-        Column { figure: "burst_bytes_max", head: "largest\nburst B", unit: 1.0 },
+        Column {
+            figure: "goodput_mbps",
+            head: "Mbit/s",
+            unit: 1.0,
+            means: "Mbit/s: payload acknowledged per second",
+        },
+        Column {
+            figure: "packets_per_s",
+            head: "packets/s",
+            unit: 1.0,
+            means: "packets/s: packets of data that the device took per second",
+        },
+        Column {
+            figure: "segs_per_packet",
+            head: "segments/\npacket",
+            unit: 1.0,
+            means: "segments/packet: segments in a packet handed to IP, before offloads cut it",
+        },
+        Column {
+            figure: "gap_us_p5",
+            head: "gap us\np5",
+            unit: 1.0,
+            means: "gap: time between two packets of a flow; p5: 5 of 100 gaps are so long or shorter",
+        },
+        Column { figure: "gap_us_p50", head: "gap us\np50", unit: 1.0, means: "" },
+        Column { figure: "gap_us_p95", head: "gap us\np95", unit: 1.0, means: "" },
+        Column { figure: "gap_us_p99", head: "gap us\np99", unit: 1.0, means: "" },
+        Column { figure: "gap_us_max", head: "gap us\nmax", unit: 1.0, means: "" },
+        Column {
+            figure: "gaps_under_100us_percent",
+            head: "gaps under\n100 us %",
+            unit: 1.0,
+            means: "gaps under 100 us: of packets that left back to back",
+        },
+        Column {
+            figure: "burst_bytes_max",
+            head: "largest\nburst B",
+            unit: 1.0,
+            means: "largest burst: bytes of a flow's packets that are less than 100 us apart",
+        },
     ],
     shows: &[
         Shown { figure: "goodput_mbps", bound: Bound::AtLeast(0.98) },

@@ -30,14 +30,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     variants: &[
         Variant {
             name: "1mbit",
-            about: "{rate_mbps} Mbit/s, a FIFO, one flow of CUBIC, {rtt_ms} ms",
+            about: "{line}, a FIFO, one flow of CUBIC, {rtt_ms} ms",
             sets: &[("rate_mbps", "1"), ("rtt_ms", "1")],
             full: true,
             ..Variant::PLAIN
         },
         Variant {
             name: "10mbit",
-            about: "{rate_mbps} Mbit/s, {rtt_ms} ms",
+            about: "{line}, {rtt_ms} ms",
             sets: &[("rate_mbps", "10")],
             ..Variant::PLAIN
         },
@@ -49,61 +49,61 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Variant {
             name: "10mbit-4-fq-codel",
-            about: "{rate_mbps} Mbit/s, four flows above fq_codel",
+            about: "{line}, four flows above fq_codel",
             sets: &[("rate_mbps", "10"), ("flows", "4"), ("qdisc", "fq_codel")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit",
-            about: "{rate_mbps} Mbit/s, {rtt_ms} ms: near peers have large packets",
-            sets: &[("rtt_ms", "1")],
+            about: "{line}, {rtt_ms} ms: near peers have large packets",
+            sets: &[("rate_mbps", "100"), ("rtt_ms", "1")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-tbf",
-            about: "{rate_mbps} Mbit/s by a shaper, {rtt_ms} ms",
-            sets: &[("qdisc", "tbf")],
+            about: "{line} by a shaper, {rtt_ms} ms",
+            sets: &[("rate_mbps", "100"), ("qdisc", "tbf")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-fq",
-            about: "{rate_mbps} Mbit/s above fq, {rtt_ms} ms",
-            sets: &[("qdisc", "fq")],
+            about: "{line} above fq, {rtt_ms} ms",
+            sets: &[("rate_mbps", "100"), ("qdisc", "fq")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-late",
-            about: "{rate_mbps} Mbit/s, {rtt_ms} ms, completions 100 us late",
-            sets: &[("rtt_ms", "1"), ("completions", "late")],
+            about: "{line}, {rtt_ms} ms, completions 100 us late",
+            sets: &[("rate_mbps", "100"), ("rtt_ms", "1"), ("completions", "late")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-batches",
-            about: "{rate_mbps} Mbit/s, {rtt_ms} ms, eight completions together, a millisecond late at most",
-            sets: &[("rtt_ms", "1"), ("completions", "batches")],
+            about: "{line}, {rtt_ms} ms, eight completions together, a millisecond late at most",
+            sets: &[("rate_mbps", "100"), ("rtt_ms", "1"), ("completions", "batches")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-64",
-            about: "{rate_mbps} Mbit/s, {flows} flows",
-            sets: &[("flows", "64")],
+            about: "{line}, {flows} flows",
+            sets: &[("rate_mbps", "100"), ("flows", "64")],
             ..Variant::PLAIN
         },
         Variant {
             name: "100mbit-app",
-            about: "{rate_mbps} Mbit/s, an application that writes half of that, every 10 ms",
-            sets: &[("app_percent", "50")],
+            about: "{line}, an application that writes half of that, every 10 ms",
+            sets: &[("rate_mbps", "100"), ("app_percent", "50")],
             ..Variant::PLAIN
         },
         Variant {
             name: "1gbit",
-            about: "{rate_mbps} Mbit/s, {rtt_ms} ms",
+            about: "{line}, {rtt_ms} ms",
             sets: &[("rate_mbps", "1000"), ("rtt_ms", "1")],
             ..Variant::PLAIN
         },
         Variant {
             name: "10gbit-batches",
-            about: "{rate_mbps} Mbit/s, four flows, {rtt_ms} ms, eight completions together",
+            about: "{line}, four flows, {rtt_ms} ms, eight completions together",
             sets: &[("rate_mbps", "10000"), ("flows", "4"), ("rtt_ms", "1"), ("completions", "batches")],
             ..Variant::PLAIN
         },
@@ -119,21 +119,56 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     grid: None,
     columns: &[
-        Column { figure: "holds", head: "holds", unit: 1.0 },
-        Column { figure: "queue_bytes_mean", head: "queue B\nmean", unit: 1.0 },
-        Column { figure: "queue_bytes_bound", head: "bound B", unit: 1.0 },
-        Column { figure: "linux_queue_bytes_mean", head: "Linux's\nqueue B", unit: 1.0 },
-        Column { figure: "queue_over_bound", head: "mean/\nbound", unit: 1.0 },
-        Column { figure: "queue_p99_over_bound", head: "p99/\nbound", unit: 1.0 },
-        Column { figure: "linux_queue_over_bound", head: "Linux's\nmean/bound", unit: 1.0 },
-        Column { figure: "idle_percent", head: "idle %", unit: 1.0 },
-        Column { figure: "estimated_percent", head: "estimated\n%", unit: 1.0 },
-        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
-        Column { figure: "linux_goodput_mbps", head: "Linux's\nMbit/s", unit: 1.0 },
-        Column { figure: "packets_per_mb", head: "packets/\nMB", unit: 1.0 },
-        Column { figure: "linux_packets_per_mb", head: "Linux's\npackets", unit: 1.0 },
-        Column { figure: "calls_per_mb", head: "calls/\nMB", unit: 1.0 },
-        Column { figure: "linux_calls_per_mb", head: "Linux's\ncalls", unit: 1.0 },
+        Column {
+            figure: "holds",
+            head: "holds",
+            unit: 1.0,
+            means: "holds: 1 where mean and 99th percentile are within their bounds and the line idles for 1 % at most while a flow has something to send",
+        },
+        Column {
+            figure: "queue_bytes_mean",
+            head: "queue B\nmean",
+            unit: 1.0,
+            means: "queue: bytes of the worst flow that stand below the transport; bound: the most that docs/queue-aware.md allows its mean; Linux's: by Linux's rule in the same world",
+        },
+        Column { figure: "queue_bytes_bound", head: "queue B\nbound", unit: 1.0, means: "" },
+        Column { figure: "linux_queue_bytes_mean", head: "Linux's\nqueue B", unit: 1.0, means: "" },
+        Column {
+            figure: "queue_over_bound",
+            head: "mean/\nbound",
+            unit: 1.0,
+            means: "mean/bound, p99/bound: mean and 99th percentile of the queue over their bounds",
+        },
+        Column { figure: "queue_p99_over_bound", head: "p99/\nbound", unit: 1.0, means: "" },
+        Column { figure: "linux_queue_over_bound", head: "Linux's\nmean/bound", unit: 1.0, means: "" },
+        Column {
+            figure: "idle_percent",
+            head: "idle %",
+            unit: 1.0,
+            means: "idle: time in which the line was idle though a flow could have sent",
+        },
+        Column {
+            figure: "estimated_percent",
+            head: "estimated\n%",
+            unit: 1.0,
+            means: "estimated: looks at which a flow knew its queue's speed",
+        },
+        Column {
+            figure: "goodput_mbps",
+            head: "Mbit/s",
+            unit: 1.0,
+            means: "Mbit/s: payload acknowledged per second",
+        },
+        Column { figure: "linux_goodput_mbps", head: "Linux's\nMbit/s", unit: 1.0, means: "" },
+        Column {
+            figure: "packets_per_mb",
+            head: "packets/\nMB",
+            unit: 1.0,
+            means: "packets/MB, calls/MB: packets handed to IP and calls of the stack, per 10^6 bytes",
+        },
+        Column { figure: "linux_packets_per_mb", head: "Linux's\npackets/MB", unit: 1.0, means: "" },
+        Column { figure: "calls_per_mb", head: "calls/\nMB", unit: 1.0, means: "" },
+        Column { figure: "linux_calls_per_mb", head: "Linux's\ncalls/MB", unit: 1.0, means: "" },
     ],
     shows: &[],
     pairs: &[],

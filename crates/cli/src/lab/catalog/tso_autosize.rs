@@ -82,12 +82,32 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     grid: None,
     columns: &[
-        Column { figure: "ip_out_requests", head: "IpOutRequests", unit: 1.0 },
-        Column { figure: "ip_in_receives", head: "IpInReceives", unit: 1.0 },
-        Column { figure: "tcp_out_segs", head: "TcpOutSegs", unit: 1.0 },
-        Column { figure: "segs_per_packet", head: "segments/\npacket", unit: 1.0 },
-        Column { figure: "elapsed_s", head: "seconds", unit: 1.0 },
-        Column { figure: "goodput_mbps", head: "Mbit/s", unit: 1.0 },
+        Column {
+            figure: "ip_out_requests",
+            head: "IpOutRequests",
+            unit: 1.0,
+            means: "IpOutRequests: packets that the sender handed to IP; IpInReceives: packets that came; TcpOutSegs: segments in those that left",
+        },
+        Column { figure: "ip_in_receives", head: "IpInReceives", unit: 1.0, means: "" },
+        Column { figure: "tcp_out_segs", head: "TcpOutSegs", unit: 1.0, means: "" },
+        Column {
+            figure: "segs_per_packet",
+            head: "segments/\npacket",
+            unit: 1.0,
+            means: "segments/packet: segments in a packet handed to IP, before offloads cut it",
+        },
+        Column {
+            figure: "elapsed_s",
+            head: "seconds",
+            unit: 1.0,
+            means: "seconds: from the first data to the peer's FIN",
+        },
+        Column {
+            figure: "goodput_mbps",
+            head: "Mbit/s",
+            unit: 1.0,
+            means: "Mbit/s: payload acknowledged per second",
+        },
     ],
     shows: &[
         Shown { figure: "ip_out_requests", bound: Bound::Near(0.1) },

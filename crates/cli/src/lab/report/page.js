@@ -20,6 +20,9 @@ function plain(value) {
   return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
+/** Digits of the tables as plain() has them: 54922 as 54,922. */
+const grouped = (text) => text.replace(/\d{4,}/g, (digits) => Number(digits).toLocaleString("en"));
+
 /** For axes: 12,345,678 as 12.3M, 6,000 as it is. */
 function brief(value) {
   if (value === null || value === undefined) return "";
@@ -108,7 +111,7 @@ function bars(picture) {
   };
   const bar = (v) => [
     make("span", { class: "who" }, v.who),
-    make("span", { class: "bar" }, make("i", { class: v.who.replace(" full", "").replace("'s", "").replace(/ /g, "-").toLowerCase(), style: `width:${(share(v.value) * 75).toFixed(2)}%` }), plain(v.value)),
+    make("span", { class: "bar" }, make("i", { class: v.who.replace(" full", "").replace("'s", "").replace(/ /g, "-").toLowerCase(), style: `width:${(share(v.value) * 75).toFixed(2)}%` }), grouped(v.text)),
   ];
   const rows = picture.rows.flatMap((row) => [make("span", { class: "run" }, row.name), ...row.values.flatMap(bar)]);
   if (!log) return make("div", { class: "bars" }, ...rows);
@@ -134,7 +137,7 @@ function boxed(label, table) {
 
 function tableOf(experiment) {
   const head = make("tr", {}, ...["", ...experiment.heads].map((text) => make("th", { scope: "col" }, text)));
-  const cell = (c) => make("td", {}, c.value, ...c.others.map((other) => make("small", {}, other)));
+  const cell = (c) => make("td", {}, grouped(c.value), ...c.others.map((other) => make("small", {}, grouped(other))));
   const rows = experiment.rows.map((row) => {
     const state = row.broken ? `broke a promise: ${row.broken}` : row.complete ? row.about : `${row.about} (cut short)`;
     const name = make("td", { title: JSON.stringify(row.parameters) }, row.name, make("small", {}, state));
@@ -147,7 +150,7 @@ function pairsOf(experiment) {
   if (!experiment.pairs) return null;
   const rows = experiment.pairs.rows.map((row) => {
     const [what, variants] = row[0].split("\n");
-    return make("tr", {}, make("td", {}, what, make("small", {}, variants)), ...row.slice(1).map((text) => make("td", {}, text)));
+    return make("tr", {}, make("td", {}, what, make("small", {}, variants)), ...row.slice(1).map((text) => make("td", {}, grouped(text))));
   });
   const head = make("tr", {}, ...experiment.pairs.heads.map((text) => make("th", { scope: "col" }, text)));
   return boxed("Before and after", make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
