@@ -90,8 +90,9 @@ fn headers_len(bytes: &[u8]) -> u32 {
 /// (RFC 9293 section 3.10.7.1).
 fn is_of_connection(segment: &tcp::TcpView<'_>) -> bool {
     let flags = segment.flags();
-    let answers_nobody = !flags.contains(tcp::TcpFlags::ACK) || segment.seq() == 0;
-    !flags.contains(tcp::TcpFlags::SYN) && !(flags.contains(tcp::TcpFlags::RST) && answers_nobody)
+    let is_reset_of_nobody =
+        flags.contains(tcp::TcpFlags::RST) && (!flags.contains(tcp::TcpFlags::ACK) || segment.seq() == 0);
+    !(flags.contains(tcp::TcpFlags::SYN) || is_reset_of_nobody)
 }
 
 /// Length of the IP header and its traffic class.
