@@ -1,8 +1,9 @@
 //! What closed sockets leave at their ports: connections that go on in the background, and TIME-WAIT. Each keeps whether its socket shared its
 //! port (`sk_reuse`, `tw_reuse`), and who binds to the port is asked whether it would, too (`inet_csk_bind_conflict`).
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 use lowwater_core::base::Tuple;
 use lowwater_core::stack::covers;
+use std::collections::BTreeMap;
 
 /// So many may stand here before those that are gone are looked for.
 const LOOK_AFTER: usize = 64;
@@ -32,11 +33,18 @@ pub(crate) struct Left {
     pub(crate) asked: bool,
 }
 
+/// A flow, by its port here first.
+type Place = (u16, IpAddr, IpAddr, u16);
+
+fn place(flow: &Tuple) -> Place {
+    (flow.local_port, flow.local_ip, flow.remote_ip, flow.remote_port)
+}
+
 /// Connections without a descriptor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leftovers {
-    /// Those that are gone among them are fewer than those that live, or than [`LOOK_AFTER`].
-    left: Vec<Left>,
+    /// Of each flow the socket that had it last. Those that are gone among them are fewer than those that live, or than [`LOOK_AFTER`].
+    left: BTreeMap<Place, Left>,
     look_at: usize,
 }
 
@@ -44,10 +52,10 @@ impl Leftovers {
     /// A descriptor was closed whose connection lives on. `lives` tells whether one that closed before still does.
     pub(crate) fn push(&mut self, left: Left, lives: impl Fn(&Tuple) -> bool) {
         if self.left.len() >= self.look_at.max(LOOK_AFTER) {
-            self.left.retain(|other| other.flow != left.flow && lives(&other.flow));
+            self.left.retain(|_, other| lives(&other.flow));
             self.look_at = self.left.len() * 2;
         }
-        self.left.push(left);
+        self.left.insert(place(&left.flow), left);
     }
 
     /// Some of them keep `port` at `ip` (`None`: at any address, an unspecified one: at any of its family) from a socket that would share it so.
@@ -58,18 +66,19 @@ impl Leftovers {
         shares: Shares,
         lives: impl Fn(&Tuple) -> bool,
     ) -> bool {
-        let here = |flow: &Tuple| flow.local_port == port && covers(ip, flow.local_ip);
-        // Of one flow the last one counts.
-        let last = |at: usize, flow: &Tuple| !self.left[at + 1..].iter().any(|later| later.flow == *flow);
-        let keeps = |(at, left): (usize, &Left)| {
-            here(&left.flow) && !left.shares.with(shares) && lives(&left.flow) && last(at, &left.flow)
-        };
-        self.left.iter().enumerate().any(keeps)
+        let first: IpAddr = Ipv4Addr::UNSPECIFIED.into();
+        self.left
+            .range((port, first, first, 0)..)
+            .take_while(|((theirs, ..), _)| *theirs == port)
+            .any(|(_, left)| covers(ip, left.flow.local_ip) && !left.shares.with(shares) && lives(&left.flow))
     }
 
     /// The ports of those that have theirs otherwise than by a choice of connect().
     pub(crate) fn asked(&self, lives: impl Fn(&Tuple) -> bool) -> impl Iterator<Item = u16> {
-        self.left.iter().filter(move |left| left.asked && lives(&left.flow)).map(|left| left.flow.local_port)
+        self.left
+            .values()
+            .filter(move |left| left.asked && lives(&left.flow))
+            .map(|left| left.flow.local_port)
     }
 }
 
@@ -125,5 +134,19 @@ mod tests {
             left.push(of(flow(80, port), ALONE), |_| true);
         }
         assert!(left.left.len() >= 10_000);
+    }
+
+    #[test]
+    fn flows_that_come_again_while_they_live_do_not_pile_up() {
+        let mut left = Leftovers::default();
+        for port in 1..=10_000 {
+            left.push(of(flow(80, port % 100), ALONE), |_| true);
+        }
+        assert_eq!(left.left.len(), 100);
+        // What had its port by bind() is used again by one that connect() gave it to.
+        left.push(Left { asked: false, ..of(flow(81, 1), ALONE) }, |_| true);
+        left.push(of(flow(81, 1), ALONE), |_| true);
+        left.push(Left { asked: false, ..of(flow(81, 1), ALONE) }, |_| true);
+        assert!(left.asked(|_| true).all(|port| port == 80));
     }
 }

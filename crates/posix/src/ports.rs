@@ -37,6 +37,11 @@ pub(crate) fn shares_of(sock: &Sock) -> Shares {
     Shares { addr: has(SO_REUSEADDR), port: has(SO_REUSEPORT) }
 }
 
+/// It was bound behind the end of its connection, or failed to be, which has lost it the address of before (`inet_reset_saddr`).
+fn has_left(sock: &Sock) -> bool {
+    sock.knobs.past.rebound || sock.bound.is_none()
+}
+
 impl Host {
     /// It has a port (`inet_num`). A connection that is over has given back one that the system had chosen, and keeps what it got since.
     pub(crate) fn has_port(&self, sock: &Sock) -> bool {
@@ -108,14 +113,17 @@ impl Host {
         if bound.is_some_and(|b| b.port() != 0) {
             return Ok(bound);
         }
-        let open = self.files.iter().filter_map(|(_, file)| match file {
-            File::Socket(b) if b.is_tcp() => {
-                b.bound.map(|at| at.port()).filter(|&port| port != 0 && !self.has_given_back(b))
+        let mut taken: BTreeSet<u16> = self.leftovers.asked(|flow| self.is_left(flow)).collect();
+        for (_, file) in self.files.iter() {
+            if let File::Socket(b) = file
+                && b.is_tcp()
+                && let Some(port) = b.bound.map(|at| at.port()).filter(|&port| port != 0)
+                && !taken.contains(&port)
+                && !self.has_given_back(b)
+            {
+                taken.insert(port);
             }
-            _ => None,
-        });
-        let left = self.leftovers.asked(|flow| self.is_left(flow));
-        let taken: BTreeSet<u16> = open.chain(left).collect();
+        }
         let ip = bound.map(|b| b.ip());
         let port = self.stack.tcp_source_port(self.now, remote, ip, |port| taken.contains(&port))?;
         Ok(Some(SocketAddr::new(ip.unwrap_or(any), port)))
@@ -128,20 +136,22 @@ impl Host {
             || self.leftovers.keep(ip, port, shares, |flow| self.is_left(flow))
     }
 
-    /// A connection has no descriptor any more: what is left of it keeps its port as that did.
-    pub(crate) fn leave(&mut self, left: Left) {
-        if self.stack.tcp_has_flow(&left.flow) {
+    /// A connection, where there is one, has no descriptor any more: what is left of it keeps its port as that did.
+    pub(crate) fn leave_behind(&mut self, left: Option<Left>) {
+        if let Some(left) = left
+            && self.stack.tcp_has_flow(&left.flow)
+        {
             let mut leftovers = core::mem::take(&mut self.leftovers);
             leftovers.push(left, |flow| self.is_left(flow));
             self.leftovers = leftovers;
         }
     }
 
-    /// A connection of this flow lives on without a descriptor, or in TIME-WAIT while its descriptor is bound elsewhere.
+    /// A connection of this flow lives on without a descriptor, or in TIME-WAIT while its descriptor is bound elsewhere, or to nothing.
     fn is_left(&self, flow: &Tuple) -> bool {
-        let is_rebound = |fd| self.files.sock(fd).is_ok_and(|sock| sock.knobs.past.rebound);
+        let has_left = |fd| self.files.sock(fd).is_ok_and(has_left);
         match self.stack.tcp_lookup(flow) {
-            Some(id) => self.files.fd_of(id).is_none_or(is_rebound),
+            Some(id) => self.files.fd_of(id).is_none_or(has_left),
             None => self.stack.tcp_has_flow(flow),
         }
     }
@@ -198,7 +208,7 @@ impl Host {
         let (local, remote) = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok())?;
         let shares = self.waiting_shares(sock).unwrap_or_else(|| shares_of(sock));
         let asked = sock.bound.is_some_and(|b| b.port() != 0);
-        (!sock.knobs.past.rebound).then(|| Left { flow: Tuple::new(local, remote), shares, asked })
+        (!has_left(sock)).then(|| Left { flow: Tuple::new(local, remote), shares, asked })
     }
 
     /// Its TIME-WAIT, which goes on without it.
@@ -215,7 +225,9 @@ impl Host {
             _ => None,
         };
         let bound = sock.bound?;
-        Some(fixed.map_or(bound, |fixed| SocketAddr::new(fixed.ip(), bound.port())))
+        // A port that connect() has chosen is one as any other.
+        let port = |fixed: SocketAddr| if bound.port() == 0 { fixed.port() } else { bound.port() };
+        Some(fixed.map_or(bound, |fixed| SocketAddr::new(fixed.ip(), port(fixed))))
     }
 
     /// Gives a socket without a port one, before it is used.

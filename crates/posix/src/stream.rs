@@ -56,12 +56,10 @@ impl Host {
         } else if let Err(errno) = self.take_port(fd, addr) {
             // The address of before is forgotten, too (`inet_reset_saddr`).
             self.files.sock_mut(fd)?.bound = None;
+            self.leave_behind(waits_on);
             return Err(errno);
         }
-        // What the port of before was for goes on without the socket.
-        if let Some(left) = waits_on {
-            self.leave(left);
-        }
+        self.leave_behind(waits_on);
         let sock = self.files.sock_mut(fd)?;
         sock.knobs.past = Past { rebound: matches!(sock.kind, Kind::Conn(_)), port: 0, ..sock.knobs.past };
         // An address of IPv6 is for nothing else (`__inet6_bind`).
@@ -455,9 +453,7 @@ impl Host {
                 sock.shut = 0;
                 self.forget(fd, None)?;
                 self.files.sock_mut(fd)?.knobs.residue = Some(Box::new(residue));
-                if let Some(left) = waits_on {
-                    self.leave(left);
-                }
+                self.leave_behind(waits_on);
             }
         }
         self.wake_fd(fd, ANY);
@@ -540,9 +536,7 @@ impl Host {
                 let linger = self.stack.options(id).ok().and_then(|o| o.linger).filter(|l| !l.is_zero());
                 let left = self.leftover(&sock);
                 self.stack.close(self.now, id)?;
-                if let Some(left) = left {
-                    self.leave(left);
-                }
+                self.leave_behind(left);
                 let busy =
                     matches!(self.stack.tcp_state(id), Ok(State::FinWait1 | State::Closing | State::LastAck));
                 if let (Kind::Conn(_), Some(linger), true) = (sock.kind, linger, busy) {

@@ -232,8 +232,8 @@ impl Pacing {
         self.wstamp = wstamp;
     }
 
-    /// Segments with data left in a way that is never paced, such as with a SYN.
-    pub fn count(&mut self, segs: u16) {
+    /// Segments with data left.
+    fn count(&mut self, segs: u16) {
         self.sent = (u16::from(self.sent).saturating_add(segs)).min(UNPACED_SEGMENTS.into()) as u8;
     }
 

@@ -86,8 +86,8 @@ fn headers_len(bytes: &[u8]) -> u32 {
     bytes.get(l3..).and_then(|b| tcp::TcpView::parse(b).ok()).map_or(0, |t| (l3 + t.header_len()) as u32)
 }
 
-/// A connection sent it. A stack that answers what belongs to none sends SYN, a reset without ACK, or one with the number 0
-/// (RFC 9293 section 3.10.7.1).
+/// A connection sent it. Nobody's are the SYN-ACK of a request, and what answers a segment that belongs to no connection: a reset without ACK,
+/// or one with the number 0 (RFC 9293 section 3.10.7.1).
 fn is_of_connection(segment: &tcp::TcpView<'_>) -> bool {
     let flags = segment.flags();
     let is_reset_of_nobody =

@@ -382,7 +382,7 @@ impl Stack {
             return self.signed(signature);
         }
         // What answers our SYN finds the route of now (`tcp_init_transfer`: `inet_sk_rebuild_header`).
-        if conn.state() == State::SynSent {
+        if conn.state() == State::SynSent && seg.has(TcpFlags::SYN) {
             let metrics = self.ip.metrics(Some(tuple.local_ip), tuple.remote_ip);
             follow_metrics(conn, &mut self.env.option_sets, metrics);
         }

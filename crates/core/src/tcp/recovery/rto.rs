@@ -177,6 +177,12 @@ impl Env<'_, '_> {
         let at = self.path.deadline(self.cx, wait);
         self.timer.set(self.cx, TimerKind::Rto, at);
     }
+
+    /// After a timeout the next one counts from now, whatever the pace holds back (the end of `tcp_retransmit_timer`).
+    pub(in crate::tcp) fn restart_rto(&mut self) {
+        let rto = self.path.rtt.rto(self.cx.sysctl);
+        self.timer.set(self.cx, TimerKind::Rto, self.cx.now + rto);
+    }
 }
 
 /// The head of the queue is sacked though `una` reached it: the peer threw away what it had sacked (RFC 2018 section 8).
@@ -280,9 +286,7 @@ impl Recovery {
             }
             _ => e.path.rtt.back_off(),
         }
-        // Whatever the pace holds back was not asked (`tcp_retransmit_timer`).
-        let rto = e.path.rtt.rto(e.cx.sysctl);
-        e.timer.set(e.cx, TimerKind::Rto, e.cx.now + rto);
+        e.restart_rto();
     }
 
     fn count_timeout(&self, e: &mut Env<'_, '_>) {

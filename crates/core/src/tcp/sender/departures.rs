@@ -96,8 +96,6 @@ impl Sender {
         self.recovery.timeouts.attempt();
         self.recovery.undo.stamp.get_or_insert(cx.now);
         path.rtt.back_off();
-        let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        e.timer.clear();
-        e.rearm_rto();
+        Env { cx, path, flight: &mut self.flight, timer: &mut self.timer }.restart_rto();
     }
 }
