@@ -196,30 +196,18 @@ async fn receive(
             _ = interrupt.recv() => None,
         }
     };
-    let Some(end) = end else {
-        // Who reads the output may have stopped reading.
-        let written = tokio::select! {
-            written = sink.write_rest() => written,
-            _ = interrupt.recv() => Ok(()),
-            () = tokio::time::sleep(LAST) => Ok(()),
-        };
-        bar.finish_and_clear();
-        let why = written.map_or_else(|e| format!(": {e}"), |()| String::new());
-        eprintln!(
-            "lowwater: stopped: {} bytes were written to {name}, which is not everything{why}",
-            sink.written()
-        );
-        return Ok(None);
-    };
-    let written = match &end {
-        Err(Cut::Writing(_)) => Ok(()),
-        _ => sink.write_rest().await,
+    let rest = match &end {
+        Some(Err(Cut::Writing(_))) => Rest::Written(Ok(())),
+        Some(_) => rest(&mut sink, interrupt, Duration::MAX).await,
+        None => rest(&mut sink, interrupt, LAST).await,
     };
     bar.finish_and_clear();
-    match (end, written) {
-        (Ok(()), Ok(())) => Ok(Some((bytes, hash.map(hex)))),
-        (Err(Cut::Writing(e)), _) | (Ok(()), Err(e)) => Err(Failure::io(format!("writing to {name}"), &e)),
-        (Err(Cut::Transfer(e)), written) => {
+    match (end, rest) {
+        (Some(Ok(())), Rest::Written(Ok(()))) => Ok(Some((bytes, hash.map(hex)))),
+        (Some(Err(Cut::Writing(e))), _) | (Some(Ok(())), Rest::Written(Err(e))) => {
+            Err(Failure::io(format!("writing to {name}"), &e))
+        }
+        (Some(Err(Cut::Transfer(e))), Rest::Written(written)) => {
             let why = written.map_or_else(|e| format!("; writing to {name}: {e}"), |()| String::new());
             Err(Failure::other(format!(
                 "{}: the transfer broke off after {bytes} bytes ({e}); {} bytes were written to {name}{why}",
@@ -227,6 +215,43 @@ async fn receive(
                 sink.written()
             )))
         }
+        (_, rest) => {
+            let why = rest.why(bytes);
+            eprintln!(
+                "lowwater: stopped: {} bytes were written to {name}, which is not everything{why}",
+                sink.written()
+            );
+            Ok(None)
+        }
+    }
+}
+
+/// What became of what had come and was not written yet.
+enum Rest {
+    Written(io::Result<()>),
+    Interrupted,
+    Late,
+}
+
+impl Rest {
+    /// Why not all of what came is written, behind a sentence that says so.
+    fn why(self, came: u64) -> String {
+        match self {
+            Self::Written(Ok(())) => String::new(),
+            Self::Written(Err(e)) => format!(": {e}"),
+            Self::Interrupted => format!("; {came} had come"),
+            Self::Late => format!("; {came} had come, and the reader takes no more"),
+        }
+    }
+}
+
+/// Writes the rest, for at most that long. Who reads the output may have stopped reading, so Ctrl-C ends this, too.
+async fn rest(sink: &mut Output, interrupt: &mut Signal, most: Duration) -> Rest {
+    tokio::select! {
+        biased;
+        written = sink.write_rest() => Rest::Written(written),
+        _ = interrupt.recv() => Rest::Interrupted,
+        () = tokio::time::sleep(most) => Rest::Late,
     }
 }
 

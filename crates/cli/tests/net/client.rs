@@ -174,6 +174,40 @@ fn ctrl_c_leaves_what_came_and_says_how_much_that_is() {
 }
 
 #[test]
+fn ctrl_c_ends_the_wait_for_a_reader_who_takes_no_more() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let dir = Dir::new();
+        std::fs::write(dir.join("source"), vec![b'x'; 200_000]).unwrap();
+        let port = kernel_server(dir.join("source"));
+        // All has come; the transfer broke off; it goes on, and writing what had come is given some time.
+        for (path, came) in [
+            ("file", "; 200000 had come\n"),
+            ("part/200000", "; 200000 had come\n"),
+            ("stop/3000000", " had come, and the reader takes no more\n"),
+        ] {
+            let mut getting = Proc::piped(&mut client(&[&format!("http://10.9.0.1:{port}/{path}")]));
+            let out = getting.stdout();
+            // A pipe is full when nothing more comes into it.
+            let mut before = 0;
+            let full = eventually(LIMIT, || {
+                std::thread::sleep(Duration::from_millis(200));
+                let now = rustix::io::ioctl_fionread(&out).unwrap();
+                now > 0 && std::mem::replace(&mut before, now) == now
+            });
+            assert!(full, "{path}");
+            getting.signal(Signal::INT);
+            let ended = getting.wait(LIMIT);
+            assert_eq!(ended.code(), Some(130), "{ended:?}");
+            let told = ended.stderr.contains(" bytes were written to stdout, which is not everything");
+            assert!(told && ended.stderr.ends_with(came), "{path}: {ended:?}");
+        }
+    });
+}
+
+#[test]
 fn what_the_kernel_has_already_is_refused_and_named() {
     if !can_run(&["ip"]) {
         return;
