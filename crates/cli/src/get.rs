@@ -16,8 +16,10 @@ use lowwater::TcpStream;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -31,8 +33,11 @@ const CLOSE: Duration = Duration::from_secs(1);
 /// How long writing what had come may take after Ctrl-C.
 const LAST: Duration = Duration::from_secs(5);
 
+/// What a pipe takes whole or not at all: Linux's PIPE_BUF (pipe(7)).
+const PIPE_BUF: usize = 4_096;
+
 /// What is written to.
-type Output = Sink<Box<dyn Write + Send>>;
+type Output = Sink<File>;
 
 /// Where to ask, and for what.
 struct Target {
@@ -165,11 +170,15 @@ async fn connect(opened: &Opened, addresses: &[SocketAddr]) -> io::Result<TcpStr
 
 /// Where the file goes, and its name for messages.
 fn output(args: &Get) -> Result<(String, Output), Failure> {
-    let Some(path) = &args.output else {
-        return Ok(("stdout".to_owned(), Sink::new(Box::new(io::stdout()))));
+    let (name, file) = match &args.output {
+        // Past the buffer of `io::stdout`, which would take what nobody has got.
+        None => ("stdout".to_owned(), io::stdout().as_fd().try_clone_to_owned().map(File::from)),
+        Some(path) => (path.display().to_string(), File::create(path)),
     };
-    let file = File::create(path).map_err(|e| Failure::io(format!("creating {}", path.display()), &e))?;
-    Ok((path.display().to_string(), Sink::new(Box::new(file))))
+    let file = file.map_err(|e| Failure::io(format!("creating {name}"), &e))?;
+    // A write that waits in a full pipe has not said how much of it is there.
+    let pipe = file.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
+    Ok((name, Sink::in_steps(file, if pipe { PIPE_BUF } else { usize::MAX })))
 }
 
 /// The bytes that came and, with --json, their SHA-256; nothing after Ctrl-C. What came is written in each case.

@@ -1,6 +1,6 @@
 //! `get`: the stack as the client of a kernel server.
 use crate::served::{LIMIT, MIB, can_run, content, in_namespace, sha256_file};
-use crate::support::{Dir, Ended, Proc, eventually, lowwater, run};
+use crate::support::{Dir, Ended, Proc, eventually, lowwater, run, slurp};
 use lowwater_os::{Link, SetupError};
 use rustix::process::Signal;
 use std::fs::File;
@@ -204,8 +204,9 @@ fn ctrl_c_ends_the_wait_for_a_reader_who_takes_no_more() {
             getting.signal(Signal::INT);
             let ended = getting.wait(LIMIT);
             assert_eq!(ended.code(), Some(130), "{ended:?}");
-            let told = ended.stderr.contains(" bytes were written to stdout, which is not everything");
-            assert!(told && ended.stderr.ends_with(came), "{path}: {ended:?}");
+            let there = slurp(out).len();
+            let told = format!("stopped: {there} bytes were written to stdout, which is not everything; ");
+            assert!(ended.stderr.contains(&told) && ended.stderr.ends_with(came), "{path}: {ended:?}");
         }
     });
 }
