@@ -74,7 +74,7 @@ fn the_usual_report_of_before_stays_where_no_run_has_ended() {
         let dir = Dir::new();
         let page = dir.join("report.html");
         before.into_iter().for_each(|text| std::fs::write(&page, text).expect("a file"));
-        let long = ["lab", "--set", "bytes=4000000000", "--set", "measure_s=9000", "--set", "warmup_s=900"];
+        let long = ["lab", "--set", "bytes=4000000000", "--set", "measure_s=900", "--set", "warmup_s=90"];
         let lab = Proc::start(lowwater(long).current_dir(dir.path()));
         lab.interrupt();
         let ended = lab.wait(SOON);
