@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         }
     }
     if args.page {
-        let page = lowwater_drill::page(&command(), Path::new(""), &outcomes);
+        let page = lowwater_drill::page(&command(&args.paths), Path::new(""), &outcomes);
         out::tell(&page)?;
     } else if !args.json {
         let seconds = begun.elapsed().as_secs_f64().max(1e-9);
@@ -80,12 +80,16 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The command that runs now; of a word that a shell would take apart it gives what it is to the shell.
-fn command() -> String {
+/// The command that runs now, on these paths; of a word that a shell would take apart it gives what it is to the shell. A '/' behind a folder,
+/// as shells complete it, makes no other page.
+fn command(paths: &[PathBuf]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,+:@%".contains(c);
     let words = std::env::args_os().skip(1).map(|word| {
         let word = word.to_string_lossy();
-        if word.chars().all(plain) { word.into_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+        let folder = word.trim_end_matches('/');
+        let is_path = !folder.is_empty() && paths.iter().any(|path| path == Path::new(&*word));
+        let word = if is_path { folder } else { &*word };
+        if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
     });
     std::iter::once("lowwater".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }

@@ -16,8 +16,10 @@ use lowwater::TcpStream;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -31,8 +33,11 @@ const CLOSE: Duration = Duration::from_secs(1);
 /// How long writing what had come may take after Ctrl-C.
 const LAST: Duration = Duration::from_secs(5);
 
+/// What a pipe takes whole or not at all: Linux's PIPE_BUF (pipe(7)).
+const PIPE_BUF: usize = 4_096;
+
 /// What is written to.
-type Output = Sink<Box<dyn Write + Send>>;
+type Output = Sink<File>;
 
 /// Where to ask, and for what.
 struct Target {
@@ -165,11 +170,15 @@ async fn connect(opened: &Opened, addresses: &[SocketAddr]) -> io::Result<TcpStr
 
 /// Where the file goes, and its name for messages.
 fn output(args: &Get) -> Result<(String, Output), Failure> {
-    let Some(path) = &args.output else {
-        return Ok(("stdout".to_owned(), Sink::new(Box::new(io::stdout()))));
+    let (name, file) = match &args.output {
+        // Past the buffer of `io::stdout`, which would take what nobody has got.
+        None => ("stdout".to_owned(), io::stdout().as_fd().try_clone_to_owned().map(File::from)),
+        Some(path) => (path.display().to_string(), File::create(path)),
     };
-    let file = File::create(path).map_err(|e| Failure::io(format!("creating {}", path.display()), &e))?;
-    Ok((path.display().to_string(), Sink::new(Box::new(file))))
+    let file = file.map_err(|e| Failure::io(format!("creating {name}"), &e))?;
+    // A write that waits in a full pipe has not said how much of it is there.
+    let pipe = file.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
+    Ok((name, Sink::in_steps(file, if pipe { PIPE_BUF } else { usize::MAX })))
 }
 
 /// The bytes that came and, with --json, their SHA-256; nothing after Ctrl-C. What came is written in each case.
@@ -196,30 +205,18 @@ async fn receive(
             _ = interrupt.recv() => None,
         }
     };
-    let Some(end) = end else {
-        // Who reads the output may have stopped reading.
-        let written = tokio::select! {
-            written = sink.write_rest() => written,
-            _ = interrupt.recv() => Ok(()),
-            () = tokio::time::sleep(LAST) => Ok(()),
-        };
-        bar.finish_and_clear();
-        let why = written.map_or_else(|e| format!(": {e}"), |()| String::new());
-        eprintln!(
-            "lowwater: stopped: {} bytes were written to {name}, which is not everything{why}",
-            sink.written()
-        );
-        return Ok(None);
-    };
-    let written = match &end {
-        Err(Cut::Writing(_)) => Ok(()),
-        _ => sink.write_rest().await,
+    let rest = match &end {
+        Some(Err(Cut::Writing(_))) => Rest::Written(Ok(())),
+        Some(_) => rest(&mut sink, interrupt, Duration::MAX).await,
+        None => rest(&mut sink, interrupt, LAST).await,
     };
     bar.finish_and_clear();
-    match (end, written) {
-        (Ok(()), Ok(())) => Ok(Some((bytes, hash.map(hex)))),
-        (Err(Cut::Writing(e)), _) | (Ok(()), Err(e)) => Err(Failure::io(format!("writing to {name}"), &e)),
-        (Err(Cut::Transfer(e)), written) => {
+    match (end, rest) {
+        (Some(Ok(())), Rest::Written(Ok(()))) => Ok(Some((bytes, hash.map(hex)))),
+        (Some(Err(Cut::Writing(e))), _) | (Some(Ok(())), Rest::Written(Err(e))) => {
+            Err(Failure::io(format!("writing to {name}"), &e))
+        }
+        (Some(Err(Cut::Transfer(e))), Rest::Written(written)) => {
             let why = written.map_or_else(|e| format!("; writing to {name}: {e}"), |()| String::new());
             Err(Failure::other(format!(
                 "{}: the transfer broke off after {bytes} bytes ({e}); {} bytes were written to {name}{why}",
@@ -227,6 +224,43 @@ async fn receive(
                 sink.written()
             )))
         }
+        (_, rest) => {
+            let why = rest.why(bytes);
+            eprintln!(
+                "lowwater: stopped: {} bytes were written to {name}, which is not everything{why}",
+                sink.written()
+            );
+            Ok(None)
+        }
+    }
+}
+
+/// What became of what had come and was not written yet.
+enum Rest {
+    Written(io::Result<()>),
+    Interrupted,
+    Late,
+}
+
+impl Rest {
+    /// Why not all of what came is written, behind a sentence that says so.
+    fn why(self, came: u64) -> String {
+        match self {
+            Self::Written(Ok(())) => String::new(),
+            Self::Written(Err(e)) => format!(": {e}"),
+            Self::Interrupted => format!("; {came} had come"),
+            Self::Late => format!("; {came} had come, and the reader takes no more"),
+        }
+    }
+}
+
+/// Writes the rest, for at most that long. Who reads the output may have stopped reading, so Ctrl-C ends this, too.
+async fn rest(sink: &mut Output, interrupt: &mut Signal, most: Duration) -> Rest {
+    tokio::select! {
+        biased;
+        written = sink.write_rest() => Rest::Written(written),
+        _ = interrupt.recv() => Rest::Interrupted,
+        () = tokio::time::sleep(most) => Rest::Late,
     }
 }
 

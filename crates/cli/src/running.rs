@@ -67,18 +67,7 @@ fn file(path: &Path, most: u64) -> Result<Value, Failure> {
     let place = path.display();
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(most).read_to_string(&mut text));
-    read.map_err(|e| {
-        let what = match e.kind() {
-            io::ErrorKind::NotFound => "is not there",
-            io::ErrorKind::IsADirectory => "is a directory",
-            io::ErrorKind::InvalidData => "is no text",
-            io::ErrorKind::PermissionDenied => return Failure::other(format!("{place}: this user may not read it")),
-            _ => return Failure::io(format!("reading {place}"), &e),
-        };
-        Failure::other(format!(
-            "{place} {what}: it takes the file of a running serve --stats FILE, or the socket of its --control SOCKET"
-        ))
-    })?;
+    read.map_err(|e| unread(path, &e))?;
     if text.len() as u64 >= most {
         return Err(Failure::other(format!(
             "{place} has {most} bytes or more: it is no file of serve --stats"
@@ -91,6 +80,25 @@ fn file(path: &Path, most: u64) -> Result<Value, Failure> {
         eprintln!("lowwater: {place} was written {} s ago: does serve still run?", age.as_secs());
     }
     Ok(all)
+}
+
+/// Why a file was not read, and what to do about it.
+fn unread(path: &Path, e: &io::Error) -> Failure {
+    let place = path.display();
+    let what = match e.kind() {
+        io::ErrorKind::NotFound => "is not there",
+        io::ErrorKind::IsADirectory => "is a directory",
+        io::ErrorKind::InvalidData => "is no text",
+        io::ErrorKind::PermissionDenied => {
+            return Failure::other(format!(
+                "{place}: this user may not read it; run this as the user of that serve, or with sudo"
+            ));
+        }
+        _ => return Failure::io(format!("reading {place}"), e),
+    };
+    Failure::other(format!(
+        "{place} {what}: it takes the file of a running serve --stats FILE, or the socket of its --control SOCKET"
+    ))
 }
 
 #[cfg(test)]
@@ -129,6 +137,8 @@ mod tests {
                 format!("{} {what}: it takes the file of a running serve --stats FILE", path.display());
             assert!(told.starts_with(&wanted), "{told}");
         }
+        let told = unread(&path, &io::ErrorKind::PermissionDenied.into()).to_string();
+        assert!(told.ends_with("; run this as the user of that serve, or with sudo"), "{told}");
         fs::remove_file(&path).expect("it is ours");
     }
 

@@ -7,10 +7,12 @@ use super::{LabOptions, report as page, table};
 use crate::failure::Failure;
 use crate::out;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Steps of the bar per run.
@@ -28,44 +30,61 @@ pub(crate) struct Render {
     unread: bool,
 }
 
-/// The page for a browser. It is opened before the first run, so that nobody waits for runs whose page cannot be written; what was there
-/// stays until the page is, and where there was nothing and no page comes, there is nothing again.
+/// The page for a browser. Whether it can be written is found out before the first run, so that nobody waits for runs whose page cannot be.
+/// What was there stays until the page is written, and where there was nothing, nothing is made before: another lab in the same directory
+/// could take a file that this one takes away again for its own.
 struct Page {
     path: PathBuf,
-    file: File,
-    /// There was none, and nothing is written yet.
-    fresh: bool,
+    /// What was there already.
+    there: Option<File>,
 }
 
 impl Page {
     fn open(path: &Path) -> io::Result<Self> {
-        let fresh = !path.exists();
-        let file = File::options().write(true).create(true).truncate(false).open(path)?;
-        Ok(Self { file, path: path.to_owned(), fresh })
+        let there = match File::options().write(true).open(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            opened => Some(opened?),
+        };
+        if there.is_none() {
+            can_create(path)?;
+        }
+        Ok(Self { path: path.to_owned(), there })
     }
 
     /// Writes the page, or leaves what there was where no run has ended; what is to be said about it.
-    fn finish(mut self, text: Option<&str>) -> Result<String, Failure> {
+    fn finish(self, text: Option<&str>) -> Result<String, Failure> {
         let Some(text) = text else {
             return Ok(format!("no run has ended: nothing was written to {}", self.path.display()));
         };
-        // What is no file, as /dev/stdout may be, has no length to set.
-        let emptied = match self.file.metadata() {
-            Ok(there) if there.is_file() => self.file.set_len(0),
-            other => other.map(drop),
-        };
-        emptied.and_then(|()| self.file.write_all(text.as_bytes())).map_err(|e| writing(&self.path, &e))?;
-        self.fresh = false;
+        self.write(text).map_err(|e| writing(&self.path, &e))?;
         Ok(format!("tables and pictures for a browser: {}", self.path.display()))
+    }
+
+    fn write(&self, text: &str) -> io::Result<()> {
+        let Some(mut file) = self.there.as_ref().filter(|file| is_at(file, &self.path)) else {
+            return std::fs::write(&self.path, text);
+        };
+        // What is no file, as /dev/stdout may be, has no length to set.
+        if file.metadata()?.is_file() {
+            file.set_len(0)?;
+        }
+        file.write_all(text.as_bytes())
     }
 }
 
-impl Drop for Page {
-    fn drop(&mut self) {
-        if self.fresh {
-            let _ = std::fs::remove_file(&self.path);
-        }
+/// Whether that file still has that name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(file), Ok(named)) = (file.metadata(), std::fs::metadata(path)) else { return false };
+    (file.dev(), file.ino()) == (named.dev(), named.ino())
+}
+
+/// Whether a file can be made there; none is.
+fn can_create(path: &Path) -> io::Result<()> {
+    if path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return Err(io::ErrorKind::IsADirectory.into());
     }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(accessat(CWD, dir, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
 }
 
 /// Whether a page can be written there; nothing is.
@@ -321,4 +340,36 @@ pub(crate) fn list(json: bool) -> Result<(), Failure> {
         print(&text)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_at_its_name_whoever_else_had_a_page_there() {
+        let dir = std::env::temp_dir().join(format!("lowwater-pages-{}", std::process::id()));
+        std::fs::create_dir(&dir).expect("a name of its own");
+        let path = dir.join("report.html");
+        let read = || std::fs::read_to_string(&path).ok();
+        can_write(&path).expect("a directory of its own");
+        assert_eq!(read(), None);
+        // Of two labs one has no run.
+        let (a, b) = (Page::open(&path).expect("nothing there"), Page::open(&path).expect("nothing there"));
+        a.finish(None).expect("no page");
+        assert_eq!(read(), None);
+        b.finish(Some("the page of b")).expect("a page");
+        assert_eq!(read().as_deref(), Some("the page of b"));
+        // What was there is taken away meanwhile.
+        let c = Page::open(&path).expect("a file there");
+        std::fs::remove_file(&path).expect("it was there");
+        c.finish(Some("of c")).expect("a page");
+        assert_eq!(read().as_deref(), Some("of c"));
+        Page::open(&path).expect("a file there").finish(Some("d")).expect("a page");
+        assert_eq!(read().as_deref(), Some("d"));
+        for wrong in [dir.join("none/report.html"), dir.clone(), dir.join("x/")] {
+            assert!(Page::open(&wrong).is_err(), "{}", wrong.display());
+        }
+        std::fs::remove_dir_all(&dir).expect("it is ours");
+    }
 }

@@ -13,6 +13,7 @@ pub(crate) struct Sink<W> {
     state: State<W>,
     batch: Vec<Bytes>,
     gathered: usize,
+    step: usize,
     written: Arc<AtomicU64>,
 }
 
@@ -23,9 +24,14 @@ enum State<W> {
 }
 
 impl<W: Write + Send + 'static> Sink<W> {
-    /// Writes to `inner`.
+    /// Writes to `inner`, a piece at once.
     pub(crate) fn new(inner: W) -> Self {
-        Self { state: State::Idle(inner), batch: Vec::new(), gathered: 0, written: Arc::default() }
+        Self::in_steps(inner, usize::MAX)
+    }
+
+    /// Writes to `inner` at most `step` bytes at once.
+    pub(crate) fn in_steps(inner: W, step: usize) -> Self {
+        Self { state: State::Idle(inner), batch: Vec::new(), gathered: 0, step, written: Arc::default() }
     }
 
     /// Takes a piece; waits when the disk is behind. Cancel-safe: the piece was taken.
@@ -38,7 +44,7 @@ impl<W: Write + Send + 'static> Sink<W> {
         if self.gathered < BATCH { Ok(()) } else { self.write().await }
     }
 
-    /// Bytes of the pieces that were written whole.
+    /// Bytes that `inner` has taken, also of a piece of which it took no more.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
@@ -67,11 +73,10 @@ impl<W: Write + Send + 'static> Sink<W> {
         let mut inner = self.idle().await?;
         let batch = std::mem::take(&mut self.batch);
         self.gathered = 0;
-        let written = self.written.clone();
+        let (step, written) = (self.step, self.written.clone());
         self.state = State::Writing(tokio::task::spawn_blocking(move || {
-            for piece in &batch {
-                inner.write_all(piece)?;
-                written.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            for part in batch.iter().flat_map(|piece| piece.chunks(step)) {
+                write_counted(&mut inner, part, &written)?;
             }
             // Of a pipe that is full, this waits, too.
             inner.flush()?;
@@ -90,6 +95,63 @@ impl<W: Write + Send + 'static> Sink<W> {
         match std::mem::replace(&mut self.state, State::Failed) {
             State::Idle(inner) => Ok(inner),
             _ => Err(io::Error::other("writing has failed before")),
+        }
+    }
+}
+
+/// Writes all of it; what was taken counts also where an error follows.
+fn write_counted(to: &mut impl Write, mut rest: &[u8], written: &AtomicU64) -> io::Result<()> {
+    while !rest.is_empty() {
+        match to.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                written.fetch_add(n as u64, Ordering::Relaxed);
+                rest = &rest[n..];
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disk of ten bytes, of which a call takes at most four.
+    struct Disk(Vec<u8>);
+
+    impl Write for Disk {
+        fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+            let n = data.len().min(4).min(10 - self.0.len());
+            if n == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            self.0.extend(&data[..n]);
+            Ok(n)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_was_taken_of_a_piece_before_the_disk_was_full_is_counted() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        for (step, pieces, written) in
+            [(usize::MAX, &[6, 7][..], 10), (3, &[6, 7], 10), (3, &[10], 10), (3, &[2, 3], 5)]
+        {
+            let mut sink = Sink::in_steps(Disk(Vec::new()), step);
+            let end = runtime.block_on(async {
+                for len in pieces {
+                    sink.push(vec![0; *len].into()).await?;
+                }
+                sink.write_rest().await
+            });
+            let all: usize = pieces.iter().sum();
+            assert_eq!((sink.written(), end.is_ok()), (written, all <= 10), "{pieces:?} by {step}");
         }
     }
 }

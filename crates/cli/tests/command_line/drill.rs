@@ -40,6 +40,11 @@ fn a_page_names_the_command_that_makes_it() {
     std::fs::write(&script, "// Shows.\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n").expect("writable");
     let page = say(&["drill", "--page", &script]).ok().stdout;
     assert!(page.contains(&format!("`lowwater drill --page '{script}'`")), "{page}");
+    // As shells complete a folder.
+    let folder = dir.path().display().to_string();
+    let page = say(&["drill", "--page", &folder]).ok().stdout;
+    assert!(page.contains(&format!("`lowwater drill --page {folder}`")), "{page}");
+    assert_eq!(say(&["drill", "--page", &format!("{folder}/")]).ok().stdout, page);
 }
 
 #[test]

@@ -59,8 +59,7 @@ fn ctrl_c_ends_the_lab_and_the_table_is_said_to_be_partial() {
     std::fs::write(&page, "that of before").expect("a file");
     let words = ["lab", "--set", "bytes=10000000000", "--variant", "cubic", "--report", &page];
     let lab = Proc::start(&mut lowwater(words));
-    std::thread::sleep(Duration::from_millis(700));
-    lab.signal(Signal::INT);
+    lab.interrupt();
     let ended = lab.wait(SOON);
     assert_eq!(ended.code(), Some(130), "{ended:?}");
     assert!(ended.stderr.contains("partial, 0 of 3 runs"), "{ended:?}");
@@ -75,10 +74,9 @@ fn the_usual_report_of_before_stays_where_no_run_has_ended() {
         let dir = Dir::new();
         let page = dir.join("report.html");
         before.into_iter().for_each(|text| std::fs::write(&page, text).expect("a file"));
-        let long = ["lab", "--set", "bytes=4000000000", "--set", "measure_s=9000", "--set", "warmup_s=900"];
+        let long = ["lab", "--set", "bytes=4000000000", "--set", "measure_s=900", "--set", "warmup_s=90"];
         let lab = Proc::start(lowwater(long).current_dir(dir.path()));
-        std::thread::sleep(Duration::from_millis(700));
-        lab.signal(Signal::INT);
+        lab.interrupt();
         let ended = lab.wait(SOON);
         assert!(ended.stderr.contains("no run has ended: nothing was written to report.html"), "{ended:?}");
         assert_eq!(std::fs::read_to_string(&page).ok().as_deref(), before);
@@ -107,8 +105,7 @@ fn a_reader_that_goes_away_costs_no_file() {
 #[test]
 fn a_signal_that_comes_twice_is_one() {
     let lab = Proc::start(&mut lowwater(["lab", "--set", "bytes=10000000000", "--variant", "cubic"]));
-    std::thread::sleep(Duration::from_millis(700));
-    lab.signal(Signal::INT);
+    lab.interrupt();
     std::thread::sleep(Duration::from_millis(5));
     lab.signal(Signal::INT);
     let ended = lab.wait(SOON);

@@ -1,6 +1,6 @@
 //! `get`: the stack as the client of a kernel server.
 use crate::served::{LIMIT, MIB, can_run, content, in_namespace, sha256_file};
-use crate::support::{Dir, Ended, Proc, eventually, lowwater, run};
+use crate::support::{Dir, Ended, Proc, eventually, lowwater, run, slurp};
 use lowwater_os::{Link, SetupError};
 use rustix::process::Signal;
 use std::fs::File;
@@ -36,8 +36,9 @@ fn answer(mut stream: TcpStream, file: &PathBuf) -> io::Result<()> {
         return stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this");
     }
     if let Some(part) = part(&first) {
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")?;
-        stream.write_all(&vec![b'x'; part])?;
+        // At once, so that whoever has the head has the first bytes, too.
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n";
+        stream.write_all(&[&head[..], &vec![b'x'; part]].concat())?;
         // `/part/N` ends there, `/stop/N` stands still until the client has gone.
         return if first.starts_with("GET /stop/") { request.read_line(&mut line).map(drop) } else { Ok(()) };
     }
@@ -153,23 +154,60 @@ fn ctrl_c_leaves_what_came_and_says_how_much_that_is() {
     in_namespace(|| {
         let dir = Dir::new();
         let port = kernel_server(dir.join("none"));
-        let stopped = |url: &str, file: &Path, when: Duration| {
-            let getting = Proc::start(&mut client(&[url, "-o", &file.display().to_string()]));
-            assert!(eventually(LIMIT, || Link::by_name("lw0").is_ok()));
-            std::thread::sleep(when);
-            getting.signal(Signal::INT);
+        let (copy, none) = (dir.join("copy"), dir.join("no-copy"));
+        let get =
+            |url: &str, file: &Path| Proc::start(&mut client(&[url, "-o", &file.display().to_string()]));
+        let stopped = |getting: Proc| {
+            getting.interrupt();
             let ended = getting.wait(LIMIT);
             assert_eq!(ended.code(), Some(130), "{ended:?}");
             ended.stderr
         };
-        let (copy, none) = (dir.join("copy"), dir.join("no-copy"));
-        let url = format!("http://10.9.0.1:{port}/stop/100000");
-        let told = stopped(&url, &copy, Duration::from_secs(2));
-        assert!(told.contains("stopped: 100000 bytes were written to "), "{told}");
-        assert_eq!(std::fs::metadata(&copy).unwrap().len(), 100_000);
+        let getting = get(&format!("http://10.9.0.1:{port}/stop/400000"), &copy);
+        // There is a file when the head has come. So little is not written before the end.
+        assert!(eventually(LIMIT, || copy.exists()));
+        let told = stopped(getting);
+        let there = std::fs::metadata(&copy).unwrap().len();
+        assert!(told.contains(&format!("stopped: {there} bytes were written to ")), "{there}: {told}");
+        assert!(there > 0 && there <= 400_000, "{told}");
         // Nobody has that address.
-        let told = stopped("http://10.9.0.77/", &none, Duration::from_secs(1));
+        let told = stopped(get("http://10.9.0.77/", &none));
         assert!(told.contains("stopped: nothing was written") && !none.exists(), "{told}");
+    });
+}
+
+#[test]
+fn ctrl_c_ends_the_wait_for_a_reader_who_takes_no_more() {
+    if !can_run(&[]) {
+        return;
+    }
+    in_namespace(|| {
+        let dir = Dir::new();
+        std::fs::write(dir.join("source"), vec![b'x'; 200_000]).unwrap();
+        let port = kernel_server(dir.join("source"));
+        // All has come; the transfer broke off; it goes on, and writing what had come is given some time.
+        for (path, came) in [
+            ("file", "; 200000 had come\n"),
+            ("part/200000", "; 200000 had come\n"),
+            ("stop/3000000", " had come, and the reader takes no more\n"),
+        ] {
+            let mut getting = Proc::piped(&mut client(&[&format!("http://10.9.0.1:{port}/{path}")]));
+            let out = getting.stdout();
+            // A pipe is full when nothing more comes into it.
+            let mut before = 0;
+            let full = eventually(LIMIT, || {
+                std::thread::sleep(Duration::from_millis(200));
+                let now = rustix::io::ioctl_fionread(&out).unwrap();
+                now > 0 && std::mem::replace(&mut before, now) == now
+            });
+            assert!(full, "{path}");
+            getting.signal(Signal::INT);
+            let ended = getting.wait(LIMIT);
+            assert_eq!(ended.code(), Some(130), "{ended:?}");
+            let there = slurp(out).len();
+            let told = format!("stopped: {there} bytes were written to stdout, which is not everything; ");
+            assert!(ended.stderr.contains(&told) && ended.stderr.ends_with(came), "{path}: {ended:?}");
+        }
     });
 }
 

@@ -81,6 +81,15 @@ fn an_address_on_an_interface_is_one_processs_alone() {
             let told = if address.starts_with("10.9.0.2/") { "10.9.0.2 on va" } else { "fd00:9::2 on va" };
             assert_eq!(ended.code(), Some(1), "{ended:?}");
             assert!(ended.stderr.contains(&format!("{told} is in use by another process")), "{ended:?}");
+            // The socket that it names is there.
+            let named =
+                ended.stderr.split_once("@lowwater/packet/").and_then(|(_, rest)| rest.split_once(')'));
+            let (named, _) = named.expect("a socket");
+            let sockets = std::fs::read_to_string("/proc/thread-self/net/unix").unwrap();
+            assert!(
+                sockets.lines().any(|line| line.ends_with(&format!("@lowwater/packet/{named}"))),
+                "{named}"
+            );
         }
         // With another address it is a host beside the first; what was killed has nothing.
         let beside = [&["serve", "--addr", "10.9.0.3/24"][..], &on].concat();

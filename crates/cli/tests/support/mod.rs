@@ -80,6 +80,24 @@ impl Proc {
         kill_process(pid, signal).expect("a process that has not been waited for");
     }
 
+    /// Whether it has a handler of that signal (proc_pid_status(5), SigCgt), which without one would end it.
+    pub(crate) fn hears(&self, signal: Signal) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        // Bit 0 is signal 1.
+        mask.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
+    }
+
+    /// Ctrl-C, as soon as it can be heard.
+    pub(crate) fn interrupt(&self) {
+        assert!(
+            eventually(Duration::from_secs(60), || self.hears(Signal::INT)),
+            "it never listens to Ctrl-C"
+        );
+        self.signal(Signal::INT);
+    }
+
     pub(crate) fn running(&mut self) -> bool {
         self.child.try_wait().expect("waiting for a child").is_none()
     }
