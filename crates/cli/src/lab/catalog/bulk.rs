@@ -1,5 +1,5 @@
 //! bulk: transfers by several controllers over a path with and without loss.
-use super::{CUBIC, Column, Experiment, Grid, Variant};
+use super::{CUBIC, Column, Experiment, Grid, SEGS_PER_PACKET, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_core::base::Duration;
 use lowwater_sim::scenario::BulkParams;
@@ -77,12 +77,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             means: "queue: bytes in the bottleneck's queue, all flows together",
         },
         Column { figure: "backlog_bytes_max", head: "queue\nkB max", unit: 1e3, means: "" },
-        Column {
-            figure: "segs_per_packet",
-            head: "segments/\npacket",
-            unit: 1.0,
-            means: "segments/packet: segments in a packet handed to IP, before offloads cut it",
-        },
+        SEGS_PER_PACKET,
     ],
     shows: &[],
     pairs: &[],

@@ -30,6 +30,22 @@ pub(crate) type Settings = &'static [(&'static str, &'static str)];
 /// Linux's default is named where a variant's name says it, so that `--set` in its place is told.
 const CUBIC: Assigned = ("tcp_congestion_control", "cubic");
 
+/// A column of several experiments.
+const GOODPUT: Column = Column {
+    figure: "goodput_mbps",
+    head: "Mbit/s",
+    unit: 1.0,
+    means: "Mbit/s: payload acknowledged per second",
+};
+
+/// A column of several experiments.
+const SEGS_PER_PACKET: Column = Column {
+    figure: "segs_per_packet",
+    head: "segments/\npacket",
+    unit: 1.0,
+    means: "segments/packet: segments in a packet handed to IP, before offloads cut it",
+};
+
 /// One way to run an experiment.
 pub(crate) struct Variant {
     /// Its name on the command line.

@@ -1,5 +1,5 @@
 //! notsent-lowat (E1): figures of Linux 6.1 and of the commit. By a still clock: the mean of two runs (`--uml`).
-use super::{Assigned, Bound, CUBIC, Column, Experiment, Pair, Shown, Variant};
+use super::{Assigned, Bound, CUBIC, Column, Experiment, GOODPUT, Pair, Shown, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::NotsentLowat;
 
@@ -236,12 +236,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             unit: 1.0,
             means: "ACKs/MB: acknowledgements that came, per 10^6 bytes acknowledged",
         },
-        Column {
-            figure: "goodput_mbps",
-            head: "Mbit/s",
-            unit: 1.0,
-            means: "Mbit/s: payload acknowledged per second",
-        },
+        GOODPUT,
     ],
     shows: &[
         Shown { figure: "queued_bytes_per_flow", bound: Bound::AtMost(1.1) },

@@ -1,5 +1,5 @@
 //! pacing (E4): figures of Linux 6.1 and of the commit.
-use super::{Bound, Column, Experiment, Measured, Pair, Settings, Shown, Variant};
+use super::{Bound, Column, Experiment, GOODPUT, Measured, Pair, SEGS_PER_PACKET, Settings, Shown, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::Pacing;
 
@@ -183,24 +183,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     grid: None,
     columns: &[
-        Column {
-            figure: "goodput_mbps",
-            head: "Mbit/s",
-            unit: 1.0,
-            means: "Mbit/s: payload acknowledged per second",
-        },
+        GOODPUT,
         Column {
             figure: "packets_per_s",
             head: "packets/s",
             unit: 1.0,
             means: "packets/s: packets of data that the device took per second",
         },
-        Column {
-            figure: "segs_per_packet",
-            head: "segments/\npacket",
-            unit: 1.0,
-            means: "segments/packet: segments in a packet handed to IP, before offloads cut it",
-        },
+        SEGS_PER_PACKET,
         Column {
             figure: "gap_us_p5",
             head: "gap us\np5",

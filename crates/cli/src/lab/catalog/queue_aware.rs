@@ -1,5 +1,5 @@
 //! queue-aware (3b): a sample of the matrix, and the matrix.
-use super::{Column, Experiment, Grid, Variant};
+use super::{Column, Experiment, GOODPUT, Grid, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::QueueAware;
 
@@ -153,12 +153,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             unit: 1.0,
             means: "estimated: looks at which a flow knew its queue's speed",
         },
-        Column {
-            figure: "goodput_mbps",
-            head: "Mbit/s",
-            unit: 1.0,
-            means: "Mbit/s: payload acknowledged per second",
-        },
+        GOODPUT,
         Column { figure: "linux_goodput_mbps", head: "Linux's\nMbit/s", unit: 1.0, means: "" },
         Column {
             figure: "packets_per_mb",

@@ -1,5 +1,5 @@
 //! small-queues (E2): figures of Linux 6.1 and of the commit. The commit's are bounds: "below 1 ms" stands as 1.
-use super::{Bound, Column, Experiment, Grid, Pair, Shown, Variant};
+use super::{Bound, Column, Experiment, GOODPUT, Grid, Pair, Shown, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::SmallQueues;
 
@@ -156,12 +156,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             unit: 1.0,
             means: "capped: how often a second the flow waited because of small queues (tcp_limit_output_bytes)",
         },
-        Column {
-            figure: "goodput_mbps",
-            head: "Mbit/s",
-            unit: 1.0,
-            means: "Mbit/s: payload acknowledged per second",
-        },
+        GOODPUT,
     ],
     shows: &[
         Shown { figure: "backlog_bytes_mean", bound: Bound::AtMost(1.1) },

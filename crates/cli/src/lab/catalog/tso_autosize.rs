@@ -1,5 +1,5 @@
 //! tso-autosize (E3): figures of Linux 6.1 (median of 7 runs) and of the commit.
-use super::{Bound, Column, Experiment, Pair, Shown, Variant};
+use super::{Bound, Column, Experiment, GOODPUT, Pair, SEGS_PER_PACKET, Shown, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_sim::scenario::TsoAutosize;
 
@@ -90,24 +90,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         },
         Column { figure: "ip_in_receives", head: "IpInReceives", unit: 1.0, means: "" },
         Column { figure: "tcp_out_segs", head: "TcpOutSegs", unit: 1.0, means: "" },
-        Column {
-            figure: "segs_per_packet",
-            head: "segments/\npacket",
-            unit: 1.0,
-            means: "segments/packet: segments in a packet handed to IP, before offloads cut it",
-        },
+        SEGS_PER_PACKET,
         Column {
             figure: "elapsed_s",
             head: "seconds",
             unit: 1.0,
             means: "seconds: from the first data to the peer's FIN",
         },
-        Column {
-            figure: "goodput_mbps",
-            head: "Mbit/s",
-            unit: 1.0,
-            means: "Mbit/s: payload acknowledged per second",
-        },
+        GOODPUT,
     ],
     shows: &[
         Shown { figure: "ip_out_requests", bound: Bound::Near(0.1) },
