@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use trimmed::Trimmed;
 use unsent::Unsent;
 pub use unsent::{HeadInfo, Pushed};
+mod element;
 mod join;
 mod trimmed;
 mod unsent;

@@ -1,8 +1,8 @@
 //! The part of the stream that waits to be sent: elements, and the buffers that they and what was sent of them pin.
+use super::element::{Data, Element, Open, Taken};
 use super::{flag, segs_of};
 use crate::base::Pool;
 use bytes::{Buf, Bytes, BytesMut};
-use core::fmt;
 use core::ops::Range;
 use std::collections::VecDeque;
 
@@ -125,11 +125,12 @@ impl Unsent {
 
     /// The first `len` bytes behind what is pushed out are a packet from now on, which nothing joins. FIN and PSH stay with the last part.
     pub fn push_out(&mut self, len: usize, segs: u16) {
-        let index = usize::from(self.pushed.packets);
+        let (index, start) = (usize::from(self.pushed.packets), self.nxt + u64::from(self.pushed.bytes));
         let Some(element) = self.elements.get_mut(index) else { return };
         if len < element.len() {
-            let data = element.split_to(len);
-            self.elements.insert(index, Element { data: Data::Sealed(data), flags: 0 });
+            let taken = element.split_to(len);
+            self.pin_taken(start, &taken);
+            self.elements.insert(index, Element { data: Data::Sealed(taken.payload), flags: 0 });
         }
         self.pushed.packets += 1;
         self.pushed.segs += segs;
@@ -142,10 +143,10 @@ impl Unsent {
         let index = usize::from(self.pushed.packets);
         let Some(element) = self.elements.get_mut(index).filter(|e| len > 0 && len < e.len()) else { return };
         let Data::Open(data) = &mut element.data else { return };
-        let front = Data::Open(data.split_to(len));
+        let (front, shares) = data.cut(len);
         let flags = element.flags & flag::SHARED;
-        element.flags |= flag::SHARED;
-        self.elements.insert(index, Element { data: front, flags });
+        element.flags |= if shares { flag::SHARED } else { 0 };
+        self.elements.insert(index, Element { data: Data::Open(front), flags });
     }
 
     /// Bytes that [`Unsent::fill_tail`] would take.
@@ -163,42 +164,41 @@ impl Unsent {
 
     /// Copies the front of `data` into the open tail element, up to `goal` bytes in it; the number of bytes taken.
     pub fn fill_tail(&mut self, data: &[u8], goal: usize) -> usize {
-        let want = data.len().min(self.tail_room(goal));
+        let data = &data[..data.len().min(self.tail_room(goal))];
         let Some(Element { data: Data::Open(tail), flags }) = self.elements.back_mut() else { return 0 };
-        let spare = tail.capacity() - tail.len();
-        if spare < want && *flags & flag::SHARED != 0 {
-            // Its front is in flight and holds the buffer. The rest moves to one of its own with as much room again, so that each
-            // byte is copied once more at the most; another element would cut the stream where Linux does not.
-            let room = want.max(tail.len()).min(goal.max(want));
-            let mut own = BytesMut::with_capacity(tail.len() + room.max(ELEMENT_BYTES_MIN.min(goal)));
-            own.extend_from_slice(tail);
-            *tail = own;
-            *flags &= !flag::SHARED;
-            let charge = tail.capacity();
-            self.pinned += charge;
-            // The old buffer is held by what was sent of it.
-            if let Some(pin) = self.pins.back_mut() {
-                pin.end = self.end - tail.len() as u64;
-            }
-            self.pins.push_back(Pin { end: self.end, charge });
-        } else if spare < want && *flags & flag::SHARED == 0 {
+        if tail.spare() < data.len() && *flags & flag::SHARED == 0 {
             let before = tail.capacity();
-            let target = (before * 2).clamp(tail.len() + want, goal.max(tail.len() + want));
-            // Exactly as much as is charged: growing in place would take up to twice that.
-            let mut larger = BytesMut::with_capacity(target);
-            larger.extend_from_slice(tail);
-            *tail = larger;
-            trim(tail, target);
+            let holds = before - tail.spare();
+            let least = holds + data.len();
+            tail.grow_tail((before * 2).clamp(least, least.max(goal - tail.front_len())));
             let grown = tail.capacity() - before;
             self.pinned += grown;
             if let Some(pin) = self.pins.back_mut() {
                 pin.charge += grown;
             }
         }
-        let take = want.min(tail.capacity() - tail.len());
-        tail.extend_from_slice(&data[..take]);
-        self.extend(take as u64);
-        take
+        let (here, behind) = data.split_at(data.len().min(tail.spare()));
+        tail.append(here);
+        self.extend(here.len() as u64);
+        here.len() + self.fill_behind(behind, goal)
+    }
+
+    /// The tail's buffer is full, and its beginning in flight: `data` goes to another one, with room for as much again as waits, so that
+    /// small writes do not take a buffer each. Another element would cut the stream where Linux does not.
+    fn fill_behind(&mut self, data: &[u8], goal: usize) -> usize {
+        let Some(Element { data: Data::Open(tail), flags }) = self.elements.back_mut() else { return 0 };
+        if data.is_empty() || tail.front_len() > 0 {
+            return 0;
+        }
+        let waits = tail.len();
+        tail.begin_tail(data.len().max(waits).max(ELEMENT_BYTES_MIN).min(goal - waits));
+        tail.append(data);
+        *flags &= !flag::SHARED;
+        let charge = tail.capacity();
+        self.pinned += charge;
+        self.pins.push_back(Pin { end: self.end, charge });
+        self.extend(data.len() as u64);
+        data.len()
     }
 
     /// Begins an element with the front of `data` (at most `goal` bytes); `hint` bytes are expected in all. The number taken.
@@ -212,7 +212,7 @@ impl Unsent {
         trim(&mut buffer, capacity);
         buffer.extend_from_slice(&data[..take]);
         let pinned = buffer.capacity();
-        self.push_element(Data::Open(buffer), take, pinned);
+        self.push_element(Data::Open(Open::new(buffer)), take, pinned);
         take
     }
 
@@ -298,7 +298,7 @@ impl Unsent {
         let mut heads = self.elements.iter().skip(usize::from(self.pushed.packets));
         match (heads.next().map(|head| &head.data), heads.next()) {
             (Some(Data::Open(head)), Some(next)) => {
-                head.capacity() - head.len() < len.saturating_sub(head.len()).min(next.len())
+                head.spare() < len.saturating_sub(head.len()).min(next.len())
             }
             _ => false,
         }
@@ -316,31 +316,26 @@ impl Unsent {
             return;
         }
         let end = start + to.len() as u64;
-        let (before, shared) = (to.capacity(), head.flags & flag::SHARED != 0);
-        if before - to.len() < take {
+        let (before, shared, seam) = (to.capacity(), head.flags & flag::SHARED != 0, to.front_len());
+        if to.spare() < take {
             // Growing in place would take as much as the whole element once had.
-            let mut own = BytesMut::with_capacity(to.len() + take + spare.min(from.len() - take));
-            own.extend_from_slice(to);
-            *to = own;
+            to.gather(take + spare.min(from.len() - take));
             head.flags &= !flag::SHARED;
         }
-        to.extend_from_slice(&from[..take]);
-        from.advance(take);
-        let grown = Grown {
-            head: start..end,
-            take: take as u64,
-            before,
-            moved: to.capacity(),
-            left: shared && head.flags & flag::SHARED == 0,
-        };
+        from.give(to, take);
+        let left = shared && head.flags & flag::SHARED == 0;
+        let gathered = seam > 0 && to.front_len() == 0;
+        let grown = Grown { head: start..end, take: take as u64, before, moved: to.capacity(), left };
         let emptied = from.is_empty().then_some(next.flags);
         if let Some(flags) = emptied {
             head.flags |= flags & (flag::PUSH | flag::EOR | flag::FIN);
             self.elements.remove(index + 1);
         }
-        let own = self.pin_grown(&grown);
-        if let (Some(own), Some(flags)) = (own, emptied) {
-            self.join_pins(own, flags & flag::SHARED != 0);
+        if gathered {
+            self.leave_buffer(start + seam as u64, start);
+        }
+        if let Some(own) = self.pin_grown(&grown) {
+            self.join_pins(own, emptied.map(|flags| flags & flag::SHARED != 0));
         }
         debug_assert!(self.pins.iter().is_sorted_by_key(|pin| pin.end), "{:?}", self.pins);
     }
@@ -371,18 +366,43 @@ impl Unsent {
         Some(at)
     }
 
-    /// The next element has gone into the head whose pin is `own`: what its buffer was charged goes with it, or stays for as long as the head
-    /// does where what was sent or cut off holds the buffer.
-    fn join_pins(&mut self, own: usize, shared: bool) {
+    /// The front of the next element has gone into the head whose pin is `own`, or all of it (`emptied`, with whether its buffer is shared):
+    /// what its buffers were charged goes with it, or stays for as long as the head does where what was sent or cut off may hold them.
+    fn join_pins(&mut self, own: usize, emptied: Option<bool>) {
         let end = self.pins[own].end;
-        if self.pins.get(own + 1).is_none_or(|next| next.end != end) {
-            return;
+        let passed = |pin: &Pin| pin.end < end || (pin.end == end && emptied.is_some());
+        while self.pins.get(own + 1).is_some_and(passed) {
+            let Some(next) = self.pins.remove(own + 1) else { return };
+            if next.end < end || emptied == Some(true) {
+                self.pins[own].charge += next.charge;
+            } else {
+                self.pinned -= next.charge;
+            }
         }
-        let Some(next) = self.pins.remove(own + 1) else { return };
-        if shared {
-            self.pins[own].charge += next.charge;
-        } else {
-            self.pinned -= next.charge;
+    }
+
+    /// What was taken at `start` is a copy where it reaches over the seam of two buffers.
+    fn pin_taken(&mut self, start: u64, taken: &Taken) {
+        let Some(seam) = &taken.seam else { return };
+        self.leave_buffer(start + seam.front as u64, start);
+        let (charge, end) = (taken.payload.len(), start + taken.payload.len() as u64);
+        self.pinned += charge;
+        let at = self.pins.partition_point(|pin| pin.end < end);
+        match self.pins.get_mut(at) {
+            Some(pin) if pin.end == end && seam.freed > 0 => {
+                pin.charge = pin.charge + charge - seam.freed;
+                self.pinned -= seam.freed;
+            }
+            _ => self.pins.insert(at, Pin { end, charge }),
+        }
+        debug_assert!(self.pins.iter().is_sorted_by_key(|pin| pin.end), "{:?}", self.pins);
+    }
+
+    /// The buffer that reached to `end` is held by what was sent before `start` alone.
+    fn leave_buffer(&mut self, end: u64, start: u64) {
+        let at = self.pins.partition_point(|pin| pin.end < end);
+        if let Some(pin) = self.pins.get_mut(at).filter(|pin| pin.end == end) {
+            pin.end = start;
         }
     }
 
@@ -429,14 +449,14 @@ impl Unsent {
         let (len, whole) = (len.min(head.len()), len >= head.len());
         self.pushed.leave(len, segs_of(len, mss), whole);
         if !whole {
-            return Some((head.split_to(len), 0));
+            let taken = head.split_to(len);
+            self.pin_taken(self.nxt, &taken);
+            return Some((taken.payload, 0));
         }
         let Element { data, flags } = self.elements.pop_front()?;
-        let payload = match data {
-            Data::Open(b) => b.freeze(),
-            Data::Sealed(b) => b,
-        };
-        Some((payload, flags & (flag::PUSH | flag::FIN | flag::EOR)))
+        let taken = data.into_taken();
+        self.pin_taken(self.nxt, &taken);
+        Some((taken.payload, flags & (flag::PUSH | flag::FIN | flag::EOR)))
     }
 
     /// Takes the first `len` bytes, copied together where they are apart; with the flags that go along, and how many of them came from an
@@ -453,7 +473,7 @@ impl Unsent {
         while whole.len() < len {
             let head = self.elements.front_mut()?;
             let part = (len - whole.len()).min(head.len());
-            whole.extend_from_slice(&head.split_to(part));
+            head.move_to(&mut whole, part);
             if head.len() == 0 {
                 flags |= head.flags & (flag::PUSH | flag::EOR | flag::FIN);
                 self.elements.pop_front();
@@ -524,45 +544,6 @@ impl Unsent {
         self.end += len;
         if let Some(pin) = self.pins.back_mut() {
             pin.end = self.end;
-        }
-    }
-}
-
-enum Data {
-    Open(BytesMut),
-    Sealed(Bytes),
-}
-
-impl fmt::Debug for Data {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Open(b) => write!(f, "Open({})", b.len()),
-            Self::Sealed(b) => write!(f, "Sealed({})", b.len()),
-        }
-    }
-}
-
-/// One contiguous piece of the unsent stream.
-#[derive(Debug)]
-struct Element {
-    data: Data,
-    flags: u16,
-}
-
-impl Element {
-    fn len(&self) -> usize {
-        match &self.data {
-            Data::Open(b) => b.len(),
-            Data::Sealed(b) => b.len(),
-        }
-    }
-
-    /// Takes the first `len` bytes off; the rest shares the buffer with them.
-    fn split_to(&mut self, len: usize) -> Bytes {
-        self.flags |= flag::SHARED;
-        match &mut self.data {
-            Data::Open(b) => b.split_to(len).freeze(),
-            Data::Sealed(b) => b.split_to(len),
         }
     }
 }
