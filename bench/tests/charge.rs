@@ -49,12 +49,38 @@ enum Sent {
     Small,
     /// The same, while the writer is woken at half of 64 KiB: it goes on behind an element whose beginning is in flight.
     Refilled,
+    /// The same, and the peer acknowledges three quarters of it.
+    Acknowledged,
 }
 
 impl Sent {
     const fn slowly(self) -> bool {
-        matches!(self, Self::Small | Self::Refilled)
+        matches!(self, Self::Small) || self.is_refilled()
     }
+
+    const fn is_refilled(self) -> bool {
+        matches!(self, Self::Refilled | Self::Acknowledged)
+    }
+}
+
+/// The peer takes these packets, and what it answers comes back.
+fn acknowledge(duo: &mut Duo, (client, server): (SocketId, SocketId), packets: Vec<Packet>) {
+    let (now, dev) = (duo.now.plus_nanos(150_000_000), duo.dev);
+    let una = duo.stacks[0].tcp_info(now, client).expect("a socket").bytes_acked;
+    for packet in packets {
+        duo.stacks[1].receive(now, dev, packet);
+        while let Ok(Some(_)) = duo.stacks[1].tcp_read_chunk(now, server, usize::MAX) {}
+    }
+    let mut acks = Vec::new();
+    duo.stacks[1].transmit(now, dev, 1 << 20, &mut |_, packet: Packet| {
+        acks.push(packet);
+        Submit::Completed
+    });
+    for ack in acks {
+        duo.stacks[0].receive(now, dev, ack);
+    }
+    let acked = duo.stacks[0].tcp_info(now, client).expect("a socket").bytes_acked - una;
+    assert!(acked > 200_000, "{acked} bytes were acknowledged");
 }
 
 /// Charge over memory of a send queue that `write` has filled.
@@ -86,33 +112,38 @@ fn charge_over_memory(write: Write, sent: Sent) -> f64 {
     if sent.slowly() {
         options.max_pacing_rate = 2_900_000;
     }
-    if matches!(sent, Sent::Refilled) {
+    if sent.is_refilled() {
         options.notsent_lowat = 65_536;
     }
     duo.stacks[0].set_options(duo.now, client, options).expect("a socket");
     let before = live_bytes();
+    let spare = duo.stacks[0].spare_bytes();
     fill(&mut duo, client, write);
     if !matches!(sent, Sent::Nothing) {
-        let mut packets = 0;
+        let mut packets = Vec::new();
         // Shorter than the timeout of a flow that hears nothing.
         for ms in 0..150 {
             let (now, dev) = (duo.now.plus_nanos(ms * 1_000_000), duo.dev);
             duo.stacks[0].handle_timeout(now);
             duo.stacks[0].transmit(now, dev, 1 << 20, &mut |_, packet: Packet| {
-                packets += 1;
-                drop(packet);
+                packets.push(packet);
                 Submit::Completed
             });
             let unsent = duo.stacks[0].tcp_info(now, client).expect("a socket").notsent_bytes;
-            if matches!(sent, Sent::Refilled) && unsent < 65_536 / 2 {
+            if sent.is_refilled() && unsent < 65_536 / 2 {
                 fill(&mut duo, client, write);
             }
         }
-        assert!(!sent.slowly() || packets > 50, "{packets} packets");
+        assert!(!sent.slowly() || packets.len() > 50, "{} packets", packets.len());
         let flight = duo.stacks[0].tcp_info(Instant::ZERO, client).expect("a socket").unacked;
         assert!(flight > 100, "{flight} segments in flight");
+        if matches!(sent, Sent::Acknowledged) {
+            packets.truncate(packets.len() * 3 / 4);
+            acknowledge(&mut duo, (client, server), packets);
+        }
     }
-    let held = live_bytes() - before;
+    // What was acknowledged may be kept for the next writes.
+    let held = live_bytes() - before - duo.stacks[0].spare_bytes() as u64 + spare as u64;
     let ratio = queued(&duo) as f64 / held as f64;
     println!("{write:?}, {sent:?}: charge {} of {held} bytes, {ratio:.3}", queued(&duo));
     ratio
@@ -131,9 +162,9 @@ fn the_charge_of_a_send_queue_is_its_memory() {
         Write::Own(1 << 20),
     ];
     for write in writes {
-        for sent in [Sent::Nothing, Sent::Large, Sent::Small, Sent::Refilled] {
+        for sent in [Sent::Nothing, Sent::Large, Sent::Small, Sent::Refilled, Sent::Acknowledged] {
             // What a full queue leaves of such a buffer stays with the writer, who drops it here.
-            if matches!((write, sent), (Write::Own(1_048_576), Sent::Refilled)) {
+            if matches!((write, sent), (Write::Own(1_048_576), Sent::Refilled | Sent::Acknowledged)) {
                 continue;
             }
             let ratio = charge_over_memory(write, sent);

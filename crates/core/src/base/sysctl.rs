@@ -474,16 +474,18 @@ mod tests {
     }
 
     #[test]
-    fn bits_may_be_hexadecimal_and_a_key_of_zeros_is_none() {
+    fn bits_may_be_hexadecimal_and_a_key_may_be_zeros() {
         let mut s = Sysctl::default();
         s.set("net.ipv4.tcp_fastopen", "0x70403").expect("hexadecimal");
         assert_eq!((s.tcp_fastopen, s.get("tcp_fastopen")), (0x7_0403, Some("459779".into())));
         let key = "a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4";
         s.set("tcp_fastopen_key", key).expect("a key");
         assert_eq!(s.get("tcp_fastopen_key").as_deref(), Some(key));
-        s.set("tcp_fastopen_key", "0-0-0-0").expect("zeros");
-        assert_eq!(s.tcp_fastopen_key, None);
         assert!(s.set("tcp_fastopen_key", key.split_at(8).0).is_err());
+        s.set("tcp_fastopen_key", "0-0-0-0").expect("zeros");
+        assert_eq!(s.tcp_fastopen_key.map(|keys| keys.primary), Some([0; 16]));
+        s.set("tcp_fastopen_key", "").expect("none");
+        assert_eq!((s.tcp_fastopen_key, s.get("tcp_fastopen_key").as_deref()), (None, Some("")));
     }
 
     #[test]

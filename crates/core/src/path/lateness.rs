@@ -238,6 +238,11 @@ impl Told {
         self.lateness = Lateness::behind(self.untold);
     }
 
+    /// All segments of what was cut have come to the device's door, whatever became of them.
+    pub const fn on_cut_over(&mut self) {
+        self.cut = 0;
+    }
+
     /// A packet of so many bytes is cut into segments, which the device takes next.
     pub const fn on_cut(&mut self, bytes: u32, aware: bool) {
         self.cut = if aware { bytes } else { 0 };
@@ -426,6 +431,25 @@ mod tests {
                 told.on_sent(at, true, 100_000, true);
                 told.on_told(us(1_000 * i + 370), true);
                 told.on_told(us(1_000 * i + 470), true);
+            }
+            told.lateness()
+        };
+        assert_eq!((news(true), news(false)), (Duration::from_micros(70), Duration::from_micros(70)));
+    }
+
+    #[test]
+    fn a_packet_whose_last_segment_was_dropped_is_not_taken_for_the_next_one() {
+        let news = |cut: bool| {
+            let mut told = Told::new(true);
+            for i in 0..100 {
+                let at = us(1_000 * i);
+                if cut {
+                    told.on_cut(300_000, true);
+                    told.on_cut_over();
+                }
+                (0..2).for_each(|_| told.on_sent(at, true, 100_000, true));
+                told.on_told(us(1_000 * i + 170), true);
+                told.on_told(us(1_000 * i + 270), true);
             }
             told.lateness()
         };

@@ -279,6 +279,7 @@ impl Stack {
             if let Some(packet) = link.held.pop_front() {
                 return Some(packet);
             }
+            link.told.on_cut_over();
             if let Some(packet) = link.early.take_due(self.now) {
                 self.hand_over(dev, packet);
                 continue;

@@ -201,13 +201,26 @@ impl Stack {
                 self.answer_with_reset(&tuple, &syn);
             }
             Decision::Accept => {
-                if let Err(why) = self.begin_request(listener, setup, &syn, Told::Yes) {
+                // Others have been accepted since the SYN came, and with Fast Open this one may be a connection at once.
+                let begun = if self.listener(listener).is_some_and(|l| l.accept_full()) {
+                    self.count_overflow();
+                    Err(DropWhy::ListenOverflow)
+                } else {
+                    self.begin_request(listener, setup, &syn, Told::Yes)
+                };
+                if let Err(why) = begun {
                     self.env.count.dropped(why);
                     self.tell_request_gone(listener, tuple, Told::Yes);
                 }
             }
         }
         Ok(())
+    }
+
+    /// A backlog is full (`tcp_listendrop`).
+    pub(super) const fn count_overflow(&mut self) {
+        self.env.count.tcp_ext.listen_overflows += 1;
+        self.env.count.tcp_ext.listen_drops += 1;
     }
 
     fn send_syn_ack(&mut self, id: RequestId, cookie: Option<FastOpenCookie>) {
@@ -318,8 +331,7 @@ impl Stack {
     /// The final ACK has come: the request becomes a connection, if the backlog has room.
     fn spawn(&mut self, id: RequestId, listener: SocketId, tuple: &Tuple, seg: Segment) {
         if self.listener(listener).is_none_or(|l| l.accept_full()) {
-            self.env.count.tcp_ext.listen_overflows += 1;
-            self.env.count.tcp_ext.listen_drops += 1;
+            self.count_overflow();
             self.env.count.dropped(DropWhy::ListenOverflow);
             if self.env.sysctl.tcp_abort_on_overflow {
                 self.env.count.tcp_ext.embryonic_rsts += 1;

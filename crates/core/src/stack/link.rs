@@ -1,6 +1,6 @@
 //! A device as the stack drives it: capabilities, queueing discipline, ready list, and what it gave back.
 use super::ready::ReadyList;
-use crate::base::limits::GSO_MAX_SEGS;
+use crate::base::limits::{GSO_MAX_SEGS, GSO_MAX_SIZE};
 use crate::base::{DeviceId, Instant};
 use crate::device::DeviceCaps;
 use crate::packet::Packet;
@@ -61,7 +61,12 @@ impl Link {
     pub(super) fn path_caps(&self) -> PathCaps {
         let gso = self.caps.gso_max_size > 0;
         PathCaps {
-            gso_max_size: if gso { self.caps.gso_max_size } else { SOFTWARE_GSO_SIZE },
+            // The length of a packet is a number of 16 bits, whatever a device says that it takes.
+            gso_max_size: if gso {
+                self.caps.gso_max_size.min(GSO_MAX_SIZE as u32)
+            } else {
+                SOFTWARE_GSO_SIZE
+            },
             gso_max_segs: if gso { self.caps.gso_max_segs } else { GSO_MAX_SEGS },
             fq: self.qdisc.honours_departure(),
             lateness: self.told.lateness(),
@@ -106,3 +111,16 @@ impl Link {
 
 /// Size of super-packets for a device that takes none (`GSO_LEGACY_MAX_SIZE`).
 const SOFTWARE_GSO_SIZE: u32 = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::qdisc::Noqueue;
+
+    #[test]
+    fn no_device_is_given_more_than_a_packets_length_can_tell() {
+        let caps = DeviceCaps { gso_max_size: 524_280, ..DeviceCaps::offloading(1_500) };
+        let link = Link::new(caps, Any::Noqueue(Noqueue::default()));
+        assert_eq!(link.path_caps().gso_max_size, 65_536);
+    }
+}

@@ -26,6 +26,18 @@ impl Stack {
                 self.cut_off(id);
             }
         }
+        self.rehome(dev);
+    }
+
+    /// Connections whose turn was to come on the lost device have it where they lead now.
+    fn rehome(&mut self, dev: DeviceId) {
+        let Some(link) = self.links.get_mut(usize::from(dev.0)) else { return };
+        let waiting: Vec<SocketId> = core::iter::from_fn(|| link.ready.pop()).collect();
+        for id in waiting {
+            let Some(entry) = self.sockets.get_mut(id) else { continue };
+            let why = core::mem::replace(&mut entry.turn, Turn::NONE);
+            self.mark_ready(id, why);
+        }
     }
 
     /// A way to one of the peer's addresses leads by such a device.

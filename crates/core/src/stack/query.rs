@@ -128,6 +128,12 @@ impl Stack {
         }
     }
 
+    /// Bytes of buffers whose data was acknowledged and that are kept for the next writes of any socket, up to `POOL_BYTES_MAX`.
+    #[must_use]
+    pub const fn spare_bytes(&self) -> usize {
+        self.env.pool.bytes()
+    }
+
     /// Memory of a socket; a listener has buffers only.
     ///
     /// # Errors

@@ -2,10 +2,11 @@
 use super::Stack;
 use super::demux::Flow;
 use super::expiry::TimerKey;
+use super::link::LOOPBACK;
 use super::queue::Origin;
-use crate::base::SocketId;
+use crate::base::{DeviceId, SocketId};
 use crate::packet::Owner;
-use crate::socket::{Holder, Socket, Turn, TwEntry};
+use crate::socket::{Entry, Holder, Socket, Turn, TwEntry};
 use crate::tcp::{Fate, Notice, State};
 use crate::timer::Lazy;
 
@@ -47,12 +48,25 @@ impl Stack {
         }
     }
 
-    /// Gives a socket a turn on the device that its route leads to.
+    /// Gives a socket a turn on the device that its route leads to, which may be another since it was last asked for.
     pub(super) fn mark_ready(&mut self, id: SocketId, why: Turn) {
+        let dev = self.sockets.get(id).map_or(LOOPBACK, |entry| self.device_of(entry));
         let Some(entry) = self.sockets.get_mut(id) else { return };
-        let dev = entry.path.map_or(super::link::LOOPBACK, |p| p.dst.device);
         if let Some(link) = self.links.get_mut(usize::from(dev.0)) {
             link.ready.mark(id, entry, why);
+        }
+    }
+
+    fn device_of(&self, entry: &Entry) -> DeviceId {
+        match (&entry.path, &entry.socket) {
+            (None, _) => LOOPBACK,
+            (Some(path), Socket::Tcp(conn)) if path.dst.generation != self.ip.generation() => {
+                let tuple = conn.tuple();
+                self.route(Some(tuple.local_ip), tuple.remote_ip).map_or(path.dst.device, |dst| dst.device)
+            }
+            // Its turn asks for the routes of all its paths, and moves it.
+            (Some(path), Socket::Sctp(_)) if path.dst.generation != self.ip.generation() => LOOPBACK,
+            (Some(path), _) => path.dst.device,
         }
     }
 

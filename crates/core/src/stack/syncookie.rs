@@ -100,8 +100,7 @@ impl Stack {
         let options = self.over_route(&options, tuple);
         let setup = Setup { tuple: *tuple, mtu: dst.mtu, isn: seg.ack, ts_offset, options, saved_syn: None };
         if accept_full {
-            self.env.count.tcp_ext.listen_overflows += 1;
-            self.env.count.tcp_ext.listen_drops += 1;
+            self.count_overflow();
             self.env.count.dropped(DropWhy::ListenOverflow);
             return true;
         }

@@ -5,6 +5,7 @@ use super::options::SocketOptions;
 use super::output::nagle::Hold;
 use super::ready::{Notice, Ready, SendFlags};
 use super::state::State;
+use super::tx_queue::COPY_BELOW;
 use crate::base::{Cx, Error, Wait};
 use crate::credit::PACKET_CHARGE;
 use crate::path::pmtu::bound_to_half_window;
@@ -78,7 +79,7 @@ impl Conn {
         let room = self.tx.queue_ref().unsent.tail_room(goal);
         if room > 0 {
             let may = self.schedule(cx, data.len().min(room));
-            return self.tx.queue().unsent.fill_tail(&data[..may], goal);
+            return self.tx.queue().unsent.fill_tail(cx.pool, &data[..may], goal);
         }
         if !self.level_within(cx).memory_free(false) {
             return 0;
@@ -136,6 +137,19 @@ impl Conn {
         let goal = self.size_goal(flags);
         let before = data.len();
         while !data.is_empty() {
+            if data.len() < COPY_BELOW && self.tx.queue_ref().unsent.tail_room(goal) > 0 {
+                let taken = self.fill_or_begin(cx, data, goal);
+                if taken == 0 {
+                    self.found_full(cx, data.len() < before, flags);
+                    break;
+                }
+                cx.count.own.payload_copied_in += taken as u64;
+                if data.len() == before && !flags.goes_on {
+                    self.tx.queue().unsent.clear_push();
+                }
+                data.advance(taken);
+                continue;
+            }
             if !self.level_within(cx).memory_free(false) {
                 self.found_full(cx, data.len() < before, flags);
                 break;

@@ -91,7 +91,7 @@ impl Conn {
         self.settle_mss(cx);
         // What is too long beside the SACK blocks of now is lost, too (`tcp_simple_retransmit` asks `tcp_current_mss`).
         self.tx.set_mss(self.mss_now());
-        let with_data = self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA);
+        let with_data = self.syn_has_data();
         if self.tx.on_mss_reduced(cx, &mut self.path, with_data) {
             // And nothing new, which waits for the next acknowledgement or write.
             let last_event = self.last_event();
@@ -103,10 +103,15 @@ impl Conn {
     }
 
     /// A path with that MTU makes segments shorter (`tcp_v6_mtu_reduced`). Before the SYN-ACK none is counted on that is longer than what
-    /// every path of IPv6 carries (`tcp_v6_connect`).
+    /// every path of IPv6 carries (`tcp_v6_connect`), but for the data of a SYN (`tcp_send_syn_data`).
     fn shortens(&self, mtu: u16) -> bool {
         let mss = self.path.pmtu.mss_at(mtu, self.peer.data_option_bytes());
-        self.state != State::SynSent && mss < self.mss()
+        (self.state != State::SynSent || self.syn_has_data()) && mss < self.mss()
+    }
+
+    /// The SYN that is out has data (Fast Open).
+    const fn syn_has_data(&self) -> bool {
+        matches!(self.state, State::SynSent) && self.rest.stats.fast.has(fact::DATA)
     }
 
     /// When something was last sent or received; when a write was held back tells [`Seldom`](super::waits::Seldom). What an ICMP error

@@ -23,7 +23,8 @@ pub(super) struct Pending {
     pub(super) early: Option<Box<Early>>,
     /// What went since the last pause.
     pub(super) burst: Burst,
-    /// A ready-made segment that goes first: the reset of an abort, an answer in TIME-WAIT.
+    /// A ready-made segment that goes first: the reset of an abort, an answer in TIME-WAIT, the second of two window probes, the SYN-ACK of a
+    /// Fast Open child.
     pub(super) reset: Option<Box<Outgoing>>,
     /// What is below us.
     pub(super) credit: Credit,
@@ -201,9 +202,9 @@ impl Pending {
     }
 
     /// Whether the SYN asks for ECN (RFC 3168 section 6.1.1); a retransmitted one does not insist (section 6.1.1.1).
-    pub(super) const fn ecn_syn(&mut self, sysctl: &Sysctl, asks: bool, retransmits: u8) -> bool {
+    pub(super) const fn ecn_syn(&mut self, sysctl: &Sysctl, asks: bool, again: bool) -> bool {
         // What the first SYN asked for may still be granted after the fallback (`tcp_ecn_clear_syn`).
-        let ask = asks && !(retransmits > 0 && sysctl.tcp_ecn_fallback);
+        let ask = asks && !(again && sysctl.tcp_ecn_fallback);
         self.ecn_asked = match (ask, self.ecn_asked) {
             (true, _) => Asked::Last,
             (false, Asked::Never) => Asked::Never,

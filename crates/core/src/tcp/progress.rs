@@ -44,12 +44,12 @@ impl Conn {
     /// Where pieces have become others since the last call: handed down, again too, cut, joined. `None` for the first time, when all of
     /// them may have.
     pub fn take_changed(&mut self) -> Option<RangeSet> {
-        self.tx.queue_mut().take_changed()
+        self.tx.queue().take_changed()
     }
 
     /// Nobody asks any more.
     pub fn forget_changed(&mut self) {
-        self.tx.queue_mut().forget_changed();
+        self.tx.queue().forget_changed();
     }
 
     /// When data came in last.

@@ -13,7 +13,7 @@ mod buffers;
 /// The send queue with marks on what is in flight.
 ///
 /// Every record is in exactly one of these states: in flight, sacked, lost and waiting for retransmission, lost and
-/// retransmitted. The counters are sums over records; the range sets are indices into them, so that no acknowledgement walks
+/// retransmitted, or retransmitted and taken for lost no more (undo). The counters are sums over records; the range sets are indices into them, so that no acknowledgement walks
 /// the window.
 #[derive(Debug)]
 pub struct Flight {

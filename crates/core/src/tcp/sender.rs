@@ -61,11 +61,6 @@ impl Sender {
         &self.flight.tx
     }
 
-    /// The same for asking what has changed.
-    pub(in crate::tcp) const fn queue_mut(&mut self) -> &mut super::tx_queue::TxQueue {
-        &mut self.flight.tx
-    }
-
     /// The scoreboard's counters.
     #[must_use]
     pub const fn flight(&self) -> &Flight {

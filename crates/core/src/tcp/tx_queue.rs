@@ -13,6 +13,7 @@ use core::fmt;
 use lowwater_wire::tcp::MAX_OPTIONS_LEN;
 use std::collections::BTreeMap;
 use trimmed::Trimmed;
+pub(super) use unsent::COPY_BELOW;
 use unsent::Unsent;
 pub use unsent::{HeadInfo, Pushed};
 mod element;
@@ -46,7 +47,7 @@ pub mod flag {
     pub const SYN: u16 = 64;
     /// End of a record of the application: nothing is appended behind it (MSG_EOR).
     pub const EOR: u16 = 128;
-    /// A part of the element was sent already: its buffer is shared and cannot grow.
+    /// The beginning of the buffer that takes more has left: what was sent may hold it, and it cannot grow.
     pub(super) const SHARED: u16 = 256;
     /// Its last transmission counts as earlier than it was.
     pub const LATE: u16 = 512;

@@ -1,5 +1,5 @@
 //! How the values of settings are written, read and bounded.
-use crate::base::fastopen_keys::{FastOpenKeys, KEY_BYTES};
+use crate::base::fastopen_keys::FastOpenKeys;
 
 /// How a sysctl's value is written and bounded.
 pub(super) trait Value: Sized {
@@ -58,13 +58,13 @@ impl Value for Triple {
 }
 
 impl Value for Option<FastOpenKeys> {
-    /// All zeros stand for a key that the stack draws, as before the first use in Linux.
+    /// Nothing stands for a key that the stack draws, where Linux tells zeros before the first use: zeros are a key
+    /// (`proc_tcp_fastopen_key`).
     fn parse(text: &str, _range: Range) -> Option<Self> {
-        FastOpenKeys::parse(text)
-            .map(|keys| Some(keys).filter(|k| k.primary != [0; KEY_BYTES] || k.backup.is_some()))
+        if text.trim().is_empty() { Some(None) } else { FastOpenKeys::parse(text).map(Some) }
     }
     fn print(&self) -> String {
-        self.unwrap_or(FastOpenKeys { primary: [0; KEY_BYTES], backup: None }).to_string()
+        self.map_or_else(String::new, |keys| keys.to_string())
     }
 }
 

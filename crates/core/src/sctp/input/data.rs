@@ -97,7 +97,7 @@ impl Assoc {
     }
 
     /// Everything waits for this TSN, and nobody can make room by reading: the highest that has come is taken back, half a buffer of it
-    /// so that looking for it is rare (section 6.2; Linux `sctp_eat_data`, `SCTP_CMD_RENEGE`).
+    /// so that looking for it is rare, and where less is found not before as much was read (section 6.2; Linux `sctp_eat_data`, `SCTP_CMD_RENEGE`).
     fn make_room(&mut self, cx: &mut Cx<'_>, tsn: Tsn) -> bool {
         let cum = self.rx.map.cum();
         if tsn != cum.next() || !self.rx.map.has_gap() || self.rx.streams.is_readable() {

@@ -3,6 +3,7 @@ use super::Reading;
 use crate::base::Cx;
 use crate::sctp::assoc::Assoc;
 use crate::sctp::paths::PathId;
+use bytes::Bytes;
 use lowwater_wire::sctp::{Param, RawChunk, Tlvs};
 
 /// Length of what our HEARTBEATs carry: a number that nobody can guess, and the path.
@@ -30,7 +31,8 @@ impl Assoc {
         if let Some(path) = reading.path
             && self.state.is_answered()
         {
-            self.pending.echo(path, reading.inbound.buffer.slice_ref(raw.value()));
+            // A copy: it may wait for long, and would pin a train of packets.
+            self.pending.echo(path, Bytes::copy_from_slice(raw.value()));
         }
     }
 

@@ -18,6 +18,9 @@ use bytes::Bytes;
 use lowwater_wire::sctp::{DataFlags, DataRepr, ForwardStream};
 use std::collections::{BTreeMap, VecDeque};
 
+/// The part of its goal that a look through all that waits has to give back, or be paid for by reading.
+const RENEGE_SHARE: usize = 16;
+
 /// A complete message.
 #[derive(Debug)]
 struct Part {
@@ -55,6 +58,8 @@ pub struct RecvStreams {
     held: VecDeque<Part>,
     /// How much is in all of these.
     load: Load,
+    /// So much must be read before [`Self::renege`] looks again, since it found little the last time.
+    futile: usize,
     /// What notifications cost that a peer may cause as often as it likes.
     notes: Notes,
     frame: Frame,
@@ -87,7 +92,7 @@ impl RecvStreams {
     /// What is held costs so much memory.
     #[must_use]
     pub const fn charge(&self) -> usize {
-        self.load.bytes + self.load.pieces * SCTP_CHUNK_OVERHEAD
+        self.load.charge()
     }
 
     /// The numbers of the streams that the peer has used cost so much. They stay.
@@ -419,7 +424,9 @@ impl RecvStreams {
     /// The next item, `max` bytes of a message at the most.
     pub fn recv(&mut self, max: usize) -> Option<Received> {
         let taken = self.ready.recv(max)?;
-        self.load -= Load { bytes: taken.bytes, pieces: taken.pieces };
+        let was = Load { bytes: taken.bytes, pieces: taken.pieces };
+        self.load -= was;
+        self.futile = self.futile.saturating_sub(was.charge());
         if let Received::Notification(note) = &taken.received {
             self.notes.release(note);
         }
@@ -431,7 +438,9 @@ impl RecvStreams {
     pub fn read(&mut self, see: &mut impl FnMut(&[u8], &RecvInfo, bool)) -> usize {
         let before = self.load.bytes;
         while let Some(bytes) = self.ready.read(see) {
-            self.load -= Load { bytes, pieces: 1 };
+            let was = Load { bytes, pieces: 1 };
+            self.load -= was;
+            self.futile = self.futile.saturating_sub(was.charge());
         }
         before - self.load.bytes
     }
@@ -512,10 +521,22 @@ impl RecvStreams {
         self.reset(&[]);
     }
 
-    /// Takes back what lies highest above `cum`, until no more than `goal` is charged; the TSNs, first and behind the last.
+    /// Takes back what lies highest above `cum`, until no more than `goal` is charged; the TSNs, first and behind the last. It looks at all
+    /// that waits: where that gave back less than a [`RENEGE_SHARE`] of `goal`, it does not look again before as much was read.
     pub fn renege(&mut self, cum: Tsn, goal: usize) -> Vec<(u64, u64)> {
+        if self.futile > 0 {
+            return Vec::new();
+        }
+        let before = self.charge();
+        let gone = self.renege_highest(cum, goal);
+        self.futile = (goal / RENEGE_SHARE).saturating_sub(before - self.charge());
+        gone
+    }
+
+    fn renege_highest(&mut self, cum: Tsn, goal: usize) -> Vec<(u64, u64)> {
         self.set_aside();
         let whole = self.waiting.iter().map(|(key, part)| {
+            steps::step();
             let start = cum.near(part.info.tsn).0;
             ((start, start + part.pieces.len() as u64), Some(*key))
         });

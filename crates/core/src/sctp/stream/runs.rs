@@ -2,6 +2,7 @@
 //! costs one search.
 use super::pieces::Pieces;
 use super::ready::same_message;
+use crate::base::limits::SCTP_CHUNK_OVERHEAD;
 use crate::sctp::message::RecvInfo;
 use std::collections::BTreeMap;
 
@@ -16,6 +17,13 @@ pub(super) struct Load {
     pub(super) bytes: usize,
     /// Pieces, for what they cost beside their bytes.
     pub(super) pieces: usize,
+}
+
+impl Load {
+    /// What that costs in memory.
+    pub(super) const fn charge(self) -> usize {
+        self.bytes + self.pieces * SCTP_CHUNK_OVERHEAD
+    }
 }
 
 impl core::ops::AddAssign for Load {

@@ -253,6 +253,39 @@ fn a_listener_that_asks_accepts_refuses_and_drops() {
     }
 }
 
+/// With Fast Open it would be a connection at once, beyond the backlog.
+#[test]
+fn who_is_accepted_when_the_backlog_has_become_full_is_dropped_and_asks_again() {
+    let mut w = World::plain();
+    let ask = ListenOptions { ask: true, backlog: 1, ..ListenOptions::new(options(&w)) };
+    let listener = w.stacks[1].tcp_listen(w.now, ListenAddr::port(80), ask).expect("free");
+    let asked = |w: &World, n: usize| {
+        let mut requests = w.events[1].iter().filter_map(|e| match e {
+            Event::Incoming { request, .. } => Some(*request),
+            _ => None,
+        });
+        requests.nth(n)
+    };
+    let accept = |w: &mut World, n: usize| {
+        w.until("it asks", |w| asked(w, n).is_some());
+        let request = asked(w, n).expect("just seen");
+        w.stacks[1].tcp_decide(w.now, request, Decision::Accept).expect("waits");
+        w.run(Duration::from_millis(100));
+    };
+    let mut clients = vec![connect(&mut w, v4(2), 80)];
+    accept(&mut w, 0);
+    clients.extend([connect(&mut w, v4(2), 80), connect(&mut w, v4(2), 80)]);
+    w.until("the third asks", |w| asked(w, 2).is_some());
+    accept(&mut w, 1);
+    assert_eq!(w.stacks[1].counters().tcp_ext.listen_overflows, 0);
+    accept(&mut w, 2);
+    assert_eq!(w.stacks[1].counters().tcp_ext.listen_overflows, 1);
+    assert_eq!(w.stacks[1].small_objects().0, 0, "no request is left");
+    w.stacks[1].tcp_accept(w.now, listener).expect("one waits");
+    accept(&mut w, 3);
+    w.until("all are connected", |w| clients.iter().all(|client| w.saw(0, Event::Connected(*client))));
+}
+
 #[test]
 fn a_question_without_an_answer_expires() {
     let mut w = World::plain();
@@ -529,8 +562,18 @@ fn with_another_way_a_connection_outlives_its_device() {
     let (client, _) = pair(&mut w, v4(2));
     let other = w.stacks[0].add_device(DeviceCaps::plain(1_500));
     w.stacks[0].add_route(v4(0), 16, None, other).expect("a device");
+    // One has its turn on the lost device already, the other one asks for it afterwards.
+    let early = pair(&mut w, v4(2)).0;
+    w.stacks[0].tcp_send(w.now, early, b"early", NO_FLAGS).expect("room");
     w.stacks[0].lose_device(w.now, w.devs[0]);
-    w.run(SECOND);
+    w.stacks[0].tcp_send(w.now, client, b"late", NO_FLAGS).expect("room");
+    let mut left = Vec::new();
+    let mut device = |_, packet: Packet| {
+        left.push(packet.payload);
+        Submit::Completed
+    };
+    w.stacks[0].transmit(w.now, other, 8, &mut device);
+    assert_eq!(left, ["early", "late"]);
     assert_eq!(w.stacks[0].tcp_state(client), Ok(State::Established));
     w.stacks[0].lose_device(w.now, other);
     w.run(SECOND);

@@ -167,7 +167,8 @@ impl Conn {
                 flags.insert(TcpFlags::ECE);
             }
         } else {
-            if self.out.ecn_syn(cx.sysctl, self.options.asks_for_ecn(cx.sysctl), self.tx.retransmits()) {
+            let again = plan.last_sent.is_some();
+            if self.out.ecn_syn(cx.sysctl, self.options.asks_for_ecn(cx.sysctl), again) {
                 flags = flags | TcpFlags::ECE | TcpFlags::CWR;
             }
         }

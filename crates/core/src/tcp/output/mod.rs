@@ -28,10 +28,8 @@ use crate::base::{Cx, Instant, Wait};
 use crate::credit::{Admission, Ask, PACKET_CHARGE};
 use crate::packet::Owner;
 use crate::path::congestion::CaState;
+use crate::path::pacing::PACING_SHIFT;
 use nagle::Hold;
-
-/// log2 of the packets per second that one flow may have below it (`sk_pacing_shift`).
-const PACING_SHIFT: u8 = 10;
 
 impl Conn {
     /// The next segment, or `None` when there is nothing more to send now; the reason has been counted. Call it until it
@@ -361,11 +359,11 @@ impl Conn {
     fn commit_new(&mut self, cx: &mut Cx<'_>, len: usize) -> Option<Outgoing> {
         let mut plan = self.tx.commit_send(cx, &mut self.path, len)?;
         if let Some(attempt) = &mut plan.attempt {
-            attempt.before = Before {
+            attempt.before = Some(Before {
                 sml: self.snd.sml,
                 probes: self.timers.probes_out,
                 backoff: self.path.rtt.backoff(),
-            };
+            });
         }
         if plan.payload.len() < usize::from(plan.mss) * usize::from(plan.segs) {
             self.snd.sml = plan.seq + plan.payload.len() as u32 + u32::from(plan.fin);

@@ -28,7 +28,9 @@ impl Conn {
         if in_flight + 2 > cwnd {
             return if in_flight == 0 { Ok(None) } else { Err(Wait::MtuProbe) };
         }
-        let Some((plan, span)) = self.tx.commit_mtu_probe(cx, &mut self.path, size) else { return Ok(None) };
+        let Some((plan, span)) = self.tx.commit_mtu_probe(cx, &mut self.path, size) else {
+            return Ok(None);
+        };
         if let Some(search) = self.path.plpmtud.as_mut() {
             search.sent(&self.path.pmtu, size, span);
         }

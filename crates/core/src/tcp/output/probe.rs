@@ -17,7 +17,11 @@ impl Conn {
         {
             // Some room: send what fits, with PSH, whatever Nagle and the congestion window say.
             let len = head.len.min(room as usize).min(usize::from(mss));
-            self.tx.queue().unsent.mark_push();
+            self.tx.queue().unsent.mark_head_push();
+            let pushed = self.tx.snd_nxt() + head.len as u32;
+            if self.snd.pushed.before(pushed) {
+                self.snd.pushed = pushed;
+            }
             let (burst, sml) = (self.out.burst.segs, self.snd.sml);
             if let Some(mut segment) = self.commit_new(cx, len) {
                 // It is no part of a burst: it shows nothing of how the window is used, and no tail loss probe follows it. Nor does Nagle's rule

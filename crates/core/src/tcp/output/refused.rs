@@ -23,8 +23,10 @@ impl Conn {
             return self.out.reset.is_some();
         };
         let segs = self.tx.take_back(cx, &mut self.path, attempt, congested);
+        if let Some(before) = attempt.before {
+            self.snd.sml = before.sml;
+        }
         if attempt.errand.is_new() {
-            self.snd.sml = attempt.before.sml;
             self.out.burst.segs = self.out.burst.segs.saturating_sub(u32::from(segs));
         }
         self.queue_refused(cx, charge);
@@ -42,9 +44,12 @@ impl Conn {
         let why = if congested { Wait::Refused } else { Wait::NoPath };
         self.count_wait(cx, why);
         self.wait(cx, why);
-        if congested && attempt.errand == Errand::WindowProbe {
-            self.timers.probes_out = attempt.before.probes;
-            self.path.rtt.set_probe_backoff(attempt.before.backoff);
+        if let Some(before) = attempt.before
+            && congested
+            && attempt.errand == Errand::WindowProbe
+        {
+            self.timers.probes_out = before.probes;
+            self.path.rtt.set_probe_backoff(before.backoff);
             self.window_probe_refused(cx);
         }
         // A throttled flow goes on when the packet ends, however it ends (`tcp_wfree`); refused once more, it is not throttled.

@@ -42,6 +42,7 @@ impl Sender {
         if !self.flight.tx.unsent.may_gather(usize::from(size)) {
             return None;
         }
+        self.tell_start(cx, path);
         let departure = path.pacing.departure(cx.now);
         let stamp = path.rate.on_sent(departure, prior == 0);
         let start = self.flight.tx.send_gathered(usize::from(size), departure, stamp)?;

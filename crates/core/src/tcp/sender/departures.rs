@@ -51,7 +51,8 @@ impl Sender {
     }
 
     /// A queueing discipline gave up a packet, or a piece of one, which carried `len` bytes (FIN included) from `seq` on: congestion
-    /// on purpose. One reduction per window, and the range is lost at once: no acknowledgement must find that out.
+    /// on purpose. One reduction per window, and the records that lie within the range are lost at once: no acknowledgement must find that
+    /// out. RACK finds a piece of a longer one.
     pub fn on_given_up(&mut self, cx: &mut Cx<'_>, path: &mut Path, seq: Seq, len: u32) {
         self.enter_cwr(cx, path);
         let from = self.offset(seq);

@@ -38,8 +38,8 @@ impl Errand {
 pub struct Attempt {
     /// What it was for.
     pub errand: Errand,
-    /// What was so before it.
-    pub before: Before,
+    /// What it changed of that.
+    pub before: Option<Before>,
     start: u64,
     timer: Option<(TimerKind, Instant)>,
     wstamp: Instant,
@@ -66,13 +66,7 @@ impl Attempt {
 impl Sender {
     /// What the record at `start` is about to change.
     pub(super) fn attempt(&self, path: &Path, errand: Errand, start: u64) -> Attempt {
-        Attempt {
-            errand,
-            before: Before::default(),
-            start,
-            timer: self.timer.get(),
-            wstamp: path.pacing.wstamp(),
-        }
+        Attempt { errand, before: None, start, timer: self.timer.get(), wstamp: path.pacing.wstamp() }
     }
 
     /// The packet of `attempt`, the newest below, never left; `congested` when that was for want of room. New data is unsent again;

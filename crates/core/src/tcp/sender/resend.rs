@@ -84,7 +84,7 @@ impl Flight {
 
 impl Sender {
     /// The next retransmission that recovery wants and the window allows: lost segments in order, at most `max_segs` of them,
-    /// none beyond the peer's window. Nothing changes until [`Self::commit_retransmit`].
+    /// none beyond the peer's window. Records are cut and joined for it, and stay so; all else changes with [`Self::commit_retransmit`].
     pub fn next_retransmit(&mut self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<Resend> {
         if !self.may_resend(path) {
             return None;

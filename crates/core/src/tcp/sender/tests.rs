@@ -52,7 +52,7 @@ impl Rig {
         let data = vec![7; bytes];
         let mut rest = &data[..];
         while !rest.is_empty() {
-            let mut n = self.s.queue().unsent.fill_tail(rest, 64_000);
+            let mut n = self.s.queue().unsent.fill_tail(&mut crate::base::Pool::default(), rest, 64_000);
             if n == 0 {
                 n = self.s.queue().unsent.begin_element(
                     &mut crate::base::Pool::default(),

@@ -139,10 +139,10 @@ impl Open {
         self.tail.extend_from_slice(data);
     }
 
-    /// What follows goes to a buffer of `capacity` bytes. All that is here must be in one.
-    pub(super) fn begin_tail(&mut self, capacity: usize) {
+    /// What follows goes to `buffer`. All that is here must be in one.
+    pub(super) fn begin_tail(&mut self, buffer: BytesMut) {
         debug_assert!(self.front.is_empty());
-        self.front = mem::replace(&mut self.tail, BytesMut::with_capacity(capacity)).freeze();
+        self.front = mem::replace(&mut self.tail, buffer).freeze();
     }
 
     /// The buffer that takes more moves to one of exactly `capacity` bytes, since growing in place would take up to twice that.
@@ -187,11 +187,13 @@ impl Open {
 
     fn advance(&mut self, len: usize) {
         let before = len.min(self.front.len());
-        self.front.advance(before);
+        // A front of which nothing is left must not hold its buffer.
+        drop(self.front.split_to(before));
         self.tail.advance(len - before);
     }
 
-    /// The first `len` bytes as an element's data of their own, which has no room for more; true when they share the buffer of the rest.
+    /// The first `len` bytes as an element's data of their own, which has no room for more; true when they reach
+    /// into the buffer that takes more.
     pub(super) fn cut(&mut self, len: usize) -> (Self, bool) {
         let before = len.min(self.front.len());
         let front = self.front.split_to(before);

@@ -13,7 +13,7 @@ fn stamp() -> TxStamp {
 fn fill(q: &mut TxQueue, data: &[u8], goal: usize) {
     let mut rest = data;
     while !rest.is_empty() {
-        rest = &rest[q.unsent.fill_tail(rest, goal)..];
+        rest = &rest[q.unsent.fill_tail(&mut crate::base::Pool::default(), rest, goal)..];
         if !rest.is_empty() {
             rest = &rest[q.unsent.begin_element(&mut crate::base::Pool::default(), rest, rest.len(), goal)..];
         }
@@ -234,7 +234,13 @@ fn what_is_pushed_out_is_packets_that_nothing_joins() {
     let rest = HeadInfo { len: 2_000, push: true, fin: false, eor: false, is_last: true };
     assert_eq!(q.unsent.head_behind(), Some(rest));
     // What has gone of the tail made room in it.
-    assert_eq!((q.unsent.tail_room(5_000), q.unsent.fill_tail(&[2; 4_000], 5_000)), (3_000, 3_000));
+    assert_eq!(
+        (
+            q.unsent.tail_room(5_000),
+            q.unsent.fill_tail(&mut crate::base::Pool::default(), &[2; 4_000], 5_000)
+        ),
+        (3_000, 3_000)
+    );
     q.unsent.push_out(5_000, 5);
     assert!(q.unsent.is_pushed_out() && q.unsent.tail_room(9_000) == 0);
     fill(&mut q, &[3; 100], 5_000);
@@ -350,10 +356,28 @@ fn a_writer_that_is_woken_at_half_has_each_byte_held_once() {
     }
 }
 
+/// A window that shuts behind such a packet may stay shut for as long as the peer likes.
+#[test]
+fn a_packet_over_a_seam_leaves_the_first_buffer_to_what_was_sent_before() {
+    let mut q = TxQueue::new(1);
+    fill(&mut q, &[1; 60_000], 65_000);
+    q.send_head(40_000, 1_000, Instant::ZERO, stamp()).expect("data");
+    fill(&mut q, &[2; 30_000], 65_000);
+    let last = q.send_head(18_000, 1_000, Instant::ZERO, stamp()).expect("data");
+    let over = q.send_head(9_000, 1_000, Instant::ZERO, stamp()).expect("data");
+    assert_eq!(q.get(over).expect("sent").payload[..], [[1; 2_000].as_slice(), &[2; 7_000]].concat());
+    ack_before(&mut q, last);
+    assert!(q.get(last).expect("sent").payload.is_unique(), "nothing else holds the buffer");
+    ack_before(&mut q, over);
+    assert!(pinned(&q) < 30_000 + 9_000 + ELEMENT_MOST, "{}", pinned(&q));
+}
+
 /// One call on the queue.
 #[derive(Clone, Copy, Debug)]
 enum Call {
     Write(usize, usize),
+    HandOver(usize, usize),
+    EndRecord,
     PushOut(usize),
     Cut(usize),
     Grow(usize, bool),
@@ -367,6 +391,8 @@ fn any_call() -> impl Strategy<Value = Call> {
     let len = || prop_oneof![1..40_usize, 400..3_000_usize, 3_000..70_000_usize];
     prop_oneof![
         4 => (len(), prop_oneof![Just(1_000), Just(8_000), Just(65_160)]).prop_map(|(len, goal)| Call::Write(len, goal)),
+        1 => (len(), Just(65_160)).prop_map(|(len, goal)| Call::HandOver(len, goal)),
+        1 => Just(Call::EndRecord),
         1 => len().prop_map(Call::PushOut),
         1 => len().prop_map(Call::Cut),
         2 => (len(), any::<bool>()).prop_map(|(len, whole)| Call::Grow(len, whole)),
@@ -394,6 +420,13 @@ impl Watched {
                 fill(q, &data, goal);
                 self.written.extend(data);
             }
+            Call::HandOver(len, goal) => {
+                let from = self.written.len();
+                let data: Vec<u8> = (from..from + len).map(|i| (i % 251) as u8).collect();
+                q.unsent.append_bytes(&mut crate::base::Pool::default(), Bytes::from(data.clone()), goal);
+                self.written.extend(data);
+            }
+            Call::EndRecord => q.unsent.mark_eor(),
             Call::PushOut(len) => {
                 if let Some(head) = q.unsent.head_behind() {
                     q.unsent.push_out(len.min(head.len), 1);
@@ -438,6 +471,7 @@ proptest! {
             prop_assert!(w.written.starts_with(&w.left), "after {call:?}");
             prop_assert_eq!(w.left.len() + w.q.unsent_bytes() as usize, w.written.len());
         }
+        w.q.unsent.queue_fin();
         while !w.q.unsent.is_empty() {
             w.call(Call::Send(3_000));
         }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// Smallest buffer that an element starts with.
 const ELEMENT_BYTES_MIN: usize = 512;
 /// `Bytes` shorter than this are copied into the tail: pinning them apart would cost more than the copy.
-const COPY_BELOW: usize = 4_096;
+pub(in crate::tcp) const COPY_BELOW: usize = 4_096;
 /// Charge of one element beside its buffer: its slots in two queues and the shared handle of the buffer.
 const ELEMENT_CHARGE: usize = 2 * (size_of::<Element>() + size_of::<Pin>()) + 48;
 
@@ -163,7 +163,7 @@ impl Unsent {
     }
 
     /// Copies the front of `data` into the open tail element, up to `goal` bytes in it; the number of bytes taken.
-    pub fn fill_tail(&mut self, data: &[u8], goal: usize) -> usize {
+    pub fn fill_tail(&mut self, pool: &mut Pool, data: &[u8], goal: usize) -> usize {
         let data = &data[..data.len().min(self.tail_room(goal))];
         let Some(Element { data: Data::Open(tail), flags }) = self.elements.back_mut() else { return 0 };
         if tail.spare() < data.len() && *flags & flag::SHARED == 0 {
@@ -180,18 +180,21 @@ impl Unsent {
         let (here, behind) = data.split_at(data.len().min(tail.spare()));
         tail.append(here);
         self.extend(here.len() as u64);
-        here.len() + self.fill_behind(behind, goal)
+        here.len() + self.fill_behind(pool, behind, goal)
     }
 
     /// The tail's buffer is full, and its beginning in flight: `data` goes to another one, with room for as much again as waits, so that
     /// small writes do not take a buffer each. Another element would cut the stream where Linux does not.
-    fn fill_behind(&mut self, data: &[u8], goal: usize) -> usize {
+    fn fill_behind(&mut self, pool: &mut Pool, data: &[u8], goal: usize) -> usize {
         let Some(Element { data: Data::Open(tail), flags }) = self.elements.back_mut() else { return 0 };
         if data.is_empty() || tail.front_len() > 0 {
             return 0;
         }
         let waits = tail.len();
-        tail.begin_tail(data.len().max(waits).max(ELEMENT_BYTES_MIN).min(goal - waits));
+        let capacity = data.len().max(waits).max(ELEMENT_BYTES_MIN).min(goal - waits);
+        let mut buffer = pool.take(capacity);
+        trim(&mut buffer, capacity);
+        tail.begin_tail(buffer);
         tail.append(data);
         *flags &= !flag::SHARED;
         let charge = tail.capacity();
@@ -222,7 +225,7 @@ impl Unsent {
         let goal = goal.max(1);
         if data.len() < COPY_BELOW {
             let mut rest = &data[..];
-            rest = &rest[self.fill_tail(rest, goal)..];
+            rest = &rest[self.fill_tail(pool, rest, goal)..];
             while !rest.is_empty() {
                 rest = &rest[self.begin_element(pool, rest, rest.len(), goal)..];
             }
@@ -240,6 +243,13 @@ impl Unsent {
     pub fn mark_push(&mut self) {
         if let Some(tail) = self.elements.back_mut() {
             tail.flags |= flag::PUSH;
+        }
+    }
+
+    /// PSH after the last byte of the head.
+    pub fn mark_head_push(&mut self) {
+        if let Some(head) = self.elements.front_mut() {
+            head.flags |= flag::PUSH;
         }
     }
 
@@ -334,8 +344,9 @@ impl Unsent {
         if gathered {
             self.leave_buffer(start + seam as u64, start);
         }
+        let next = emptied.map_or(Next::Partly, |flags| Next::Whole { shared: flags & flag::SHARED != 0 });
         if let Some(own) = self.pin_grown(&grown) {
-            self.join_pins(own, emptied.map(|flags| flags & flag::SHARED != 0));
+            self.join_pins(own, next);
         }
         debug_assert!(self.pins.iter().is_sorted_by_key(|pin| pin.end), "{:?}", self.pins);
     }
@@ -366,17 +377,18 @@ impl Unsent {
         Some(at)
     }
 
-    /// The front of the next element has gone into the head whose pin is `own`, or all of it (`emptied`, with whether its buffer is shared):
-    /// what its buffers were charged goes with it, or stays for as long as the head does where what was sent or cut off may hold them.
-    fn join_pins(&mut self, own: usize, emptied: Option<bool>) {
+    /// The next element, or the front of it, has gone into the head whose pin is `own`: what its buffers were charged goes with it, or
+    /// stays for as long as the head does where what was sent or cut off may hold them. Where both ends are the same, the head's pin is
+    /// the first of the two.
+    fn join_pins(&mut self, own: usize, next: Next) {
         let end = self.pins[own].end;
-        let passed = |pin: &Pin| pin.end < end || (pin.end == end && emptied.is_some());
+        let passed = |pin: &Pin| pin.end < end || (pin.end == end && next != Next::Partly);
         while self.pins.get(own + 1).is_some_and(passed) {
-            let Some(next) = self.pins.remove(own + 1) else { return };
-            if next.end < end || emptied == Some(true) {
-                self.pins[own].charge += next.charge;
+            let Some(pin) = self.pins.remove(own + 1) else { return };
+            if pin.end < end || next == (Next::Whole { shared: true }) {
+                self.pins[own].charge += pin.charge;
             } else {
-                self.pinned -= next.charge;
+                self.pinned -= pin.charge;
             }
         }
     }
@@ -483,7 +495,8 @@ impl Unsent {
         }
         // The copy stays as long as the buffer that holds its end.
         let end = self.nxt + len as u64;
-        if let Some(pin) = self.pins.iter_mut().find(|pin| pin.end >= end) {
+        let at = self.pins.partition_point(|pin| pin.end < end);
+        if let Some(pin) = self.pins.get_mut(at) {
             pin.charge += whole.capacity();
             self.pinned += whole.capacity();
         }
@@ -559,6 +572,15 @@ struct Grown {
     moved: usize,
     /// What was sent still holds the buffer that it had.
     left: bool,
+}
+
+/// How much of the next element has gone into the head.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// Its front.
+    Partly,
+    /// All of it. What was sent or cut off may hold its buffer where that is shared.
+    Whole { shared: bool },
 }
 
 /// A buffer that stays allocated until everything before `end` is acknowledged.

@@ -348,6 +348,26 @@ fn what_waits_behind_a_message_read_in_parts_is_taken_back_from_its_end_and_come
     assert_eq!(s.charge(), 0);
 }
 
+/// A peer that leaves out a number of a stream holds up what is below the cumulative TSN, where nothing can be taken back.
+#[test]
+fn a_full_buffer_without_anything_to_take_back_is_not_searched_for_each_chunk() {
+    let mut s = RecvStreams::default();
+    for n in 1..2_000 {
+        put(&mut s, chunk(n, DataFlags::WHOLE, 0, n as u16), 0).unwrap();
+    }
+    let (cum, goal) = (Tsn::initial(1_999), s.charge() * 3 / 4);
+    let steps = steps::of(|| (0..1_000).for_each(|_| assert_eq!(s.renege(cum, goal), [])));
+    assert_eq!(steps, 1_999, "of one look");
+    // One that lies above is found once reading has paid for the look.
+    put(&mut s, chunk(3_000, DataFlags::WHOLE, 0, 5_000), 0).unwrap();
+    assert_eq!(s.renege(cum, goal), []);
+    put(&mut s, chunk(2_000, DataFlags::WHOLE, 0, 0), 0).unwrap();
+    assert_eq!(read(&mut s).len(), 2_000);
+    put(&mut s, chunk(3_001, DataFlags::WHOLE, 0, 5_001), 0).unwrap();
+    let first = Tsn::initial(3_001).0;
+    assert_eq!(s.renege(cum, 10 + SCTP_CHUNK_OVERHEAD), [(first, first + 1)]);
+}
+
 /// One FORWARD TSN may name the same stream hundreds of times.
 #[test]
 fn skipping_a_stream_looks_at_what_is_skipped_and_nothing_else() {
