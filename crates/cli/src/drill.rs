@@ -108,10 +108,14 @@ fn scripts(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Option<io::Error>)>, Failu
         let places: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         return Err(Failure::usage(format!("there is no script (*.pkt) below {}", places.join(", "))));
     }
-    let wrong: Vec<String> =
-        scripts.iter().filter_map(|(_, e)| e.as_ref()).map(ToString::to_string).collect();
-    if wrong.len() == scripts.len() {
-        return Err(Failure::other(format!("looking for scripts: {}", wrong.join("; "))));
+    if scripts.iter().all(|(_, e)| e.is_some()) {
+        let told = |(path, e): &(PathBuf, Option<io::Error>)| {
+            let why = e.as_ref().map(|e| why_unreadable(path, e)).unwrap_or_default();
+            format!("{}: {why}", path.display())
+        };
+        let wrong: Vec<String> = scripts.iter().map(told).collect();
+        let hint = "give scripts (*.pkt), or folders which have some at any depth";
+        return Err(Failure::other(format!("{}: {hint}", wrong.join("; "))));
     }
     Ok(scripts)
 }
@@ -242,14 +246,28 @@ fn against_kernel(_: &Path, _: Overrides) -> io::Result<Outcome> {
 
 /// A file that cannot be read fails like any other script, so that those behind it still run.
 fn unreadable(script: &Path, e: &io::Error) -> Outcome {
-    let what = match e.kind() {
-        io::ErrorKind::InvalidData => "this is no text (UTF-8), so it is no script".to_owned(),
-        io::ErrorKind::NotFound => "there is no such file or directory".to_owned(),
-        _ => format!("the file cannot be read: {e}"),
-    };
+    let what = why_unreadable(script, e);
     let failure =
         lowwater_drill::Failure { script: script.display().to_string(), line: 0, what, ..Default::default() };
     Outcome::of(script, "", Err(Box::new(failure)))
+}
+
+/// What is wrong with a path, without its name; with that of what lies below it, where that is wrong.
+fn why_unreadable(path: &Path, e: &io::Error) -> String {
+    let said = e.to_string();
+    let Some(bare) = said.strip_prefix(&format!("{}: ", path.display())) else { return said };
+    match e.kind() {
+        io::ErrorKind::InvalidData => "this is no text (UTF-8), so it is no script".to_owned(),
+        io::ErrorKind::NotFound => format!("there is no such file or directory{}", place(path)),
+        io::ErrorKind::PermissionDenied => "this user may not read it".to_owned(),
+        _ => format!("it cannot be read: {bare}"),
+    }
+}
+
+/// Where a path that is not absolute was looked for.
+fn place(path: &Path) -> String {
+    let here = std::env::current_dir().ok().filter(|_| path.is_relative());
+    here.map(|here| format!(" in {}", here.display())).unwrap_or_default()
 }
 
 /// What was said last: a mistake that a script shows in each mode is told once.

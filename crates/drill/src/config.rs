@@ -299,67 +299,19 @@ impl Config {
     }
 
     fn set(&mut self, flag: &Flag) -> Result<(), Box<Failure>> {
-        let v6 = self.family == Family::V6;
-        match flag.name.as_str() {
-            "ip_version" => {}
-            "mtu" => self.mtu = flag.number(if v6 { 1_280 } else { 68 }, 65_535)?,
-            "bind_port" => self.ends.bind_port = flag.number(1, 65_535)?,
-            "connect_port" => self.ends.connect_port = flag.number(1, 65_535)?,
-            "local_ip" => self.ends.local = flag.address(v6)?,
-            "remote_ip" => self.ends.remote = flag.address(v6)?,
-            // There is none for IPv6.
-            "netmask_ip" => {
-                let prefix = flag.netmask()?;
-                self.ends.prefix = if v6 { self.ends.prefix } else { prefix };
-            }
-            // The peer is on the link: whatever the gateway, every packet leaves by the one device.
-            "gateway_ip" => drop(flag.address(v6)?),
-            "tolerance_usecs" => self.judge.tolerance_us = flag.number(1, u64::MAX)?,
-            "tolerance_percent" => self.judge.tolerance_permille = flag.permille()?,
-            "tcp_ts_tick_usecs" => self.judge.ts_tick_us = flag.number(0, 1_000_000)?,
-            "strict_segments" => {
-                flag.bare()?;
-                self.judge.strict_segments = true;
-            }
-            "tcp_ts_ecr_scaled" => {
-                flag.bare()?;
-                self.judge.ts_ecr_scaled = true;
-            }
-            "tcp_ts_ecr_exact" => {
-                flag.bare()?;
-                self.judge.ts_ecr_exact = true;
-            }
-            // Results of calls count in packetdrill all the same.
-            "non_fatal" => {
-                let mut words = flag.text()?.split([',', ' ']).filter(|word| !word.is_empty());
-                if words.clone().any(|word| !["packet", "syscall"].contains(&word)) {
-                    return flag.refuse("it takes packet, syscall, or both with a comma between");
-                }
-                self.judge.forgiving |= words.any(|word| word == "packet");
-            }
-            // What is more is longer than a packet, and 65535 means something else to the kernel (GSO_BY_FRAGS).
-            "mss" => self.joined = flag.number(1, i32::MAX)?.min(65_534) as u16,
-            "dry_run" => {
-                flag.bare()?;
-                self.dry_run = true;
-            }
-            "is_anyip" => {
-                flag.bare()?;
-                self.anyip = true;
-            }
-            "gso" => self.device.gso = flag.number(GSO_RANGE.0, GSO_RANGE.1)?,
-            "device_queue" => self.device.queue = Some(flag.number(1, DEVICE_QUEUE_MAX)?),
-            "define" => {
-                let (name, value) = flag.definition()?;
-                self.defines.insert(name.to_owned(), value.to_owned());
-            }
-            "init_scripts" => {
-                let files = flag.text()?.split(',').map(|f| (flag.line, f.trim().to_owned()));
-                self.init_scripts.extend(files);
-            }
-            "code_command" => self.interpreter(flag)?,
-            _ => elsewhere(flag)?,
+        match OPTIONS.iter().find(|(name, _)| *name == flag.name) {
+            Some((_, set)) => set(self, flag),
+            None => elsewhere(flag),
         }
+    }
+
+    /// `--non_fatal`. Results of calls count in packetdrill all the same.
+    fn forgive(&mut self, flag: &Flag) -> Result<(), Box<Failure>> {
+        let mut words = flag.text()?.split([',', ' ']).filter(|word| !word.is_empty());
+        if words.clone().any(|word| !["packet", "syscall"].contains(&word)) {
+            return flag.refuse("it takes packet, syscall, or both with a comma between");
+        }
+        self.judge.forgiving |= words.any(|word| word == "packet");
         Ok(())
     }
 
@@ -400,8 +352,9 @@ impl Flag {
         }
     }
 
-    fn bare(&self) -> Result<(), Box<Failure>> {
-        if self.value.is_some() { self.refuse("it takes no value") } else { Ok(()) }
+    /// True: it is there, and there is nothing more to say.
+    fn on(&self) -> Result<bool, Box<Failure>> {
+        if self.value.is_some() { self.refuse("it takes no value") } else { Ok(true) }
     }
 
     fn number<T: FromStr + PartialOrd + std::fmt::Display + Copy>(
@@ -424,11 +377,11 @@ impl Flag {
     }
 
     /// An address, with or without `/prefix`.
-    fn address(&self, v6: bool) -> Result<IpAddr, Box<Failure>> {
+    fn address(&self, family: Family) -> Result<IpAddr, Box<Failure>> {
         let text = self.text()?;
         let bare = text.split('/').next().unwrap_or(text);
         match bare.parse::<IpAddr>() {
-            Ok(ip) if ip.is_ipv6() == v6 => Ok(ip),
+            Ok(ip) if ip.is_ipv6() == (family == Family::V6) => Ok(ip),
             Ok(_) => self.refuse("--ip_version says that packets have the other kind of address"),
             Err(_) => self.refuse("it takes an address"),
         }
@@ -452,39 +405,64 @@ impl Flag {
     }
 }
 
-/// The options that mean something, for who misspells one.
-const OPTIONS: [&str; 24] = [
-    "ip_version",
-    "mtu",
-    "bind_port",
-    "connect_port",
-    "local_ip",
-    "remote_ip",
-    "netmask_ip",
-    "gateway_ip",
-    "tolerance_usecs",
-    "tolerance_percent",
-    "tcp_ts_tick_usecs",
-    "strict_segments",
-    "tcp_ts_ecr_scaled",
-    "tcp_ts_ecr_exact",
-    "non_fatal",
-    "mss",
-    "dry_run",
-    "is_anyip",
-    "gso",
-    "device_queue",
-    "define",
-    "init_scripts",
-    "code_command",
-    "no_cleanup",
+/// Does what an option asks for.
+type Set = fn(&mut Config, &Flag) -> Result<(), Box<Failure>>;
+
+/// The options that mean something, which who misspells one is told of.
+const OPTIONS: &[(&str, Set)] = &[
+    // It was looked at before all others.
+    ("ip_version", |_, _| Ok(())),
+    ("mtu", |c, f| put(&mut c.mtu, f.number(if c.family == Family::V6 { 1_280 } else { 68 }, 65_535))),
+    ("bind_port", |c, f| put(&mut c.ends.bind_port, f.number(1, 65_535))),
+    ("connect_port", |c, f| put(&mut c.ends.connect_port, f.number(1, 65_535))),
+    ("local_ip", |c, f| put(&mut c.ends.local, f.address(c.family))),
+    ("remote_ip", |c, f| put(&mut c.ends.remote, f.address(c.family))),
+    // There is none for IPv6.
+    ("netmask_ip", |c, f| match (f.netmask()?, c.family) {
+        (_, Family::V6) => Ok(()),
+        (prefix, _) => put(&mut c.ends.prefix, Ok(prefix)),
+    }),
+    // The peer is on the link: whatever the gateway, every packet leaves by the one device.
+    ("gateway_ip", |c, f| f.address(c.family).map(drop)),
+    ("tolerance_usecs", |c, f| put(&mut c.judge.tolerance_us, f.number(1, u64::MAX))),
+    ("tolerance_percent", |c, f| put(&mut c.judge.tolerance_permille, f.permille())),
+    ("tcp_ts_tick_usecs", |c, f| put(&mut c.judge.ts_tick_us, f.number(0, 1_000_000))),
+    ("strict_segments", |c, f| put(&mut c.judge.strict_segments, f.on())),
+    ("tcp_ts_ecr_scaled", |c, f| put(&mut c.judge.ts_ecr_scaled, f.on())),
+    ("tcp_ts_ecr_exact", |c, f| put(&mut c.judge.ts_ecr_exact, f.on())),
+    ("non_fatal", Config::forgive),
+    // What is more is longer than a packet, and 65535 means something else to the kernel (GSO_BY_FRAGS).
+    ("mss", |c, f| put(&mut c.joined, f.number(1, i32::MAX).map(|mss| mss.min(65_534) as u16))),
+    ("dry_run", |c, f| put(&mut c.dry_run, f.on())),
+    ("is_anyip", |c, f| put(&mut c.anyip, f.on())),
+    ("gso", |c, f| put(&mut c.device.gso, f.number(GSO_RANGE.0, GSO_RANGE.1))),
+    ("device_queue", |c, f| put(&mut c.device.queue, f.number(1, DEVICE_QUEUE_MAX).map(Some))),
+    ("define", |c, f| {
+        let (name, value) = f.definition()?;
+        c.defines.insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }),
+    ("init_scripts", |c, f| {
+        let files = f.text()?.split(',').map(|file| (f.line, file.trim().to_owned()));
+        c.init_scripts.extend(files);
+        Ok(())
+    }),
+    ("code_command", Config::interpreter),
+    // Nothing outlives a script here.
+    ("no_cleanup", |_, _| Ok(())),
 ];
+
+/// A value that was understood goes to its place.
+fn put<T>(place: &mut T, value: Result<T, Box<Failure>>) -> Result<(), Box<Failure>> {
+    *place = value?;
+    Ok(())
+}
 
 /// Options that mean nothing here: what speaks of packetdrill's own ways is let through, since a script means the same without; the rest is
 /// refused by name.
 fn elsewhere(flag: &Flag) -> Result<(), Box<Failure>> {
     match flag.name.as_str() {
-        "no_cleanup" | "tun_dev" | "persistent_tun_dev" | "local_linklocal_ip" | "gateway_linklocal_ip" => {}
+        "tun_dev" | "persistent_tun_dev" | "local_linklocal_ip" | "gateway_linklocal_ip" => {}
         "tcp_md5_secret" => return flag.refuse("the stack signs no segments"),
         // Lines say which packets stand in UDP, and those of the stack show it.
         "udp_encaps" if flag.value.as_deref() == Some("sctp") => {}
@@ -497,7 +475,8 @@ fn elsewhere(flag: &Flag) -> Result<(), Box<Failure>> {
         | "wire_client_dev" | "wire_server_dev" => return flag.refuse("there is no second machine here"),
         "so_filename" | "so_flags" => return flag.refuse("the stack is built in"),
         name => {
-            let near = names::told(&names::near(name, &OPTIONS));
+            let known: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
+            let near = names::told(&names::near(name, &known));
             return flag.refuse(&format!("there is no such option{near}"));
         }
     }
@@ -609,10 +588,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_for_a_wrong_option_is_there() {
-        for name in OPTIONS {
-            let done = Config::new(vec![flag(name, "?")], Overrides::default());
-            assert!(done.err().is_none_or(|e| !e.what.contains("no such option")), "{name}");
+    fn each_option_stands_once_and_one_that_is_misspelt_is_told_its_name() {
+        for (n, (name, _)) in OPTIONS.iter().enumerate() {
+            assert!(OPTIONS[n + 1..].iter().all(|(other, _)| other != name), "{name}");
+            let done = Config::new(vec![flag(&format!("{name}x"), "?")], Overrides::default());
+            let e = done.expect_err(name);
+            assert!(e.what.contains("no such option; near it: ") && e.what.contains(name), "{name}: {e:?}");
         }
     }
 

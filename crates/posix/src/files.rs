@@ -7,6 +7,7 @@ use crate::errqueue::Feedback;
 use crate::leftovers::Shares;
 use crate::pipe::{PipeId, Side};
 use crate::sctp::Sctp;
+use crate::steps;
 use crate::timestamping::Stamping;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{Duration, Instant, SocketId};
@@ -278,6 +279,9 @@ pub(crate) struct Files {
     /// Which descriptor a socket of the stack has, and the other way round.
     fds: BTreeMap<SocketId, Fd>,
     ids: BTreeMap<Fd, SocketId>,
+    /// Which sockets of TCP are bound to a port, and to which.
+    at_ports: BTreeSet<(u16, Fd)>,
+    ports: BTreeMap<Fd, u16>,
     /// Those that are epoll sets.
     sets: BTreeSet<Fd>,
     /// Which file each descriptor is, counted from the first that was ever opened.
@@ -296,6 +300,8 @@ impl Files {
             first,
             fds: BTreeMap::new(),
             ids: BTreeMap::new(),
+            at_ports: BTreeSet::new(),
+            ports: BTreeMap::new(),
             sets: BTreeSet::new(),
             serials: BTreeMap::new(),
             opened: 0,
@@ -381,8 +387,16 @@ impl Files {
         self.serials.get(&fd).copied()
     }
 
-    /// To be called when a socket has become another one of the stack's, or none.
+    /// To be called when a socket has become another one of the stack's, or none, and when it was bound to another port, or to none.
     pub(crate) fn index(&mut self, fd: Fd) {
+        if let Some(port) = self.ports.remove(&fd) {
+            self.at_ports.remove(&(port, fd));
+        }
+        let bound = self.sock(fd).ok().filter(|sock| sock.is_tcp()).and_then(|sock| sock.bound);
+        if let Some(port) = bound.map(|at| at.port()).filter(|&port| port != 0) {
+            self.ports.insert(fd, port);
+            self.at_ports.insert((port, fd));
+        }
         if let Some(old) = self.ids.remove(&fd) {
             self.fds.remove(&old);
         }
@@ -427,8 +441,21 @@ impl Files {
         }
     }
 
+    /// All of them with their ports.
+    #[cfg(test)]
+    pub(crate) fn ports(&self) -> BTreeSet<(u16, Fd)> {
+        self.at_ports.clone()
+    }
+
+    /// The sockets of TCP that are bound to a port.
+    pub(crate) fn at_port(&self, port: u16) -> impl Iterator<Item = &Sock> {
+        let there = self.at_ports.range((port, Fd::MIN)..=(port, Fd::MAX));
+        let socks = there.filter_map(|(_, fd)| self.sock(*fd).ok());
+        socks.filter(move |sock| sock.bound.is_some_and(|at| at.port() == port))
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Fd, &File)> {
-        self.table.iter().map(|(fd, file)| (*fd, file))
+        self.table.iter().inspect(|_| steps::step()).map(|(fd, file)| (*fd, file))
     }
 
     /// Does `f` to every epoll set; the descriptors of those for which it said true.

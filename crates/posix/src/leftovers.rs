@@ -1,5 +1,6 @@
 //! What closed sockets leave at their ports: connections that go on in the background, and TIME-WAIT. Each keeps whether its socket shared its
 //! port (`sk_reuse`, `tw_reuse`), and who binds to the port is asked whether it would, too (`inet_csk_bind_conflict`).
+use crate::steps;
 use core::net::{IpAddr, Ipv4Addr};
 use lowwater_core::base::Tuple;
 use lowwater_core::stack::covers;
@@ -66,19 +67,19 @@ impl Leftovers {
         shares: Shares,
         lives: impl Fn(&Tuple) -> bool,
     ) -> bool {
-        let first: IpAddr = Ipv4Addr::UNSPECIFIED.into();
-        self.left
-            .range((port, first, first, 0)..)
-            .take_while(|((theirs, ..), _)| *theirs == port)
-            .any(|(_, left)| covers(ip, left.flow.local_ip) && !left.shares.with(shares) && lives(&left.flow))
+        self.at_port(port)
+            .any(|left| covers(ip, left.flow.local_ip) && !left.shares.with(shares) && lives(&left.flow))
     }
 
-    /// The ports of those that have theirs otherwise than by a choice of connect().
-    pub(crate) fn asked(&self, lives: impl Fn(&Tuple) -> bool) -> impl Iterator<Item = u16> {
-        self.left
-            .values()
-            .filter(move |left| left.asked && lives(&left.flow))
-            .map(|left| left.flow.local_port)
+    /// One of them has `port`, otherwise than by a choice of connect().
+    pub(crate) fn has_asked(&self, port: u16, lives: impl Fn(&Tuple) -> bool) -> bool {
+        self.at_port(port).inspect(|_| steps::step()).any(|left| left.asked && lives(&left.flow))
+    }
+
+    fn at_port(&self, port: u16) -> impl Iterator<Item = &Left> {
+        let first: IpAddr = Ipv4Addr::UNSPECIFIED.into();
+        let there = self.left.range((port, first, first, 0)..);
+        there.take_while(move |((theirs, ..), _)| *theirs == port).map(|(_, left)| left)
     }
 }
 
@@ -119,8 +120,8 @@ mod tests {
         left.push(of(flow(80, 1), ALONE), |_| true);
         left.push(Left { asked: false, ..of(flow(81, 1), ALONE) }, |_| true);
         left.push(of(flow(82, 1), ALONE), |_| true);
-        let asked: Vec<u16> = left.asked(|flow| flow.local_port != 82).collect();
-        assert_eq!(asked, [80]);
+        let lives = |flow: &Tuple| flow.local_port != 82;
+        assert_eq!([80, 81, 82, 83].map(|port| left.has_asked(port, lives)), [true, false, false, false]);
     }
 
     #[test]
@@ -147,6 +148,6 @@ mod tests {
         left.push(Left { asked: false, ..of(flow(81, 1), ALONE) }, |_| true);
         left.push(of(flow(81, 1), ALONE), |_| true);
         left.push(Left { asked: false, ..of(flow(81, 1), ALONE) }, |_| true);
-        assert!(left.asked(|_| true).all(|port| port == 80));
+        assert!(left.has_asked(80, |_| true) && !left.has_asked(81, |_| true));
     }
 }

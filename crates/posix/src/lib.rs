@@ -24,6 +24,7 @@ mod recv;
 pub mod sctp;
 mod send;
 mod sockopt;
+mod steps;
 mod stream;
 mod timestamping;
 mod zerocopy;

@@ -2,12 +2,13 @@
 use crate::abi::{SO_REUSEADDR, SO_REUSEPORT, SOL_SOCKET};
 use crate::call::Fd;
 use crate::errno::Errno;
-use crate::files::{File, Kind, Sock};
+use crate::files::{File, Files, Kind, Sock};
 use crate::host::Host;
 use crate::leftovers::{Left, Shares};
+use crate::steps;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use lowwater_core::base::{Error, Tuple};
-use lowwater_core::stack::covers;
+use lowwater_core::base::{Error, SocketId, Tuple};
+use lowwater_core::stack::{Flows, covers};
 use lowwater_core::tcp::State;
 use std::collections::BTreeSet;
 
@@ -42,22 +43,41 @@ fn has_left(sock: &Sock) -> bool {
     sock.knobs.past.rebound || sock.bound.is_none()
 }
 
+/// The connection is over: what Linux calls TCP_CLOSE, TIME-WAIT included.
+pub(crate) fn is_over(flows: &Flows<'_>, id: SocketId) -> bool {
+    matches!(flows.state(id), Ok(State::Close | State::TimeWait) | Err(_))
+}
+
+/// As [`Host::has_port`].
+fn has_port(flows: &Flows<'_>, sock: &Sock) -> bool {
+    let kept = sock.bound.is_some_and(|b| b.port() != 0);
+    match sock.kind {
+        Kind::Fresh => kept,
+        Kind::Conn(id) => !is_over(flows, id) || (kept && (!sock.chosen || sock.knobs.past.rebound)),
+        Kind::Udp(_) => kept,
+        Kind::Listener(_) => true,
+    }
+}
+
+/// Its connection is over, TIME-WAIT too, and the port was not its own (`tcp_done`: `inet_put_port`).
+fn has_given_back(flows: &Flows<'_>, sock: &Sock) -> bool {
+    matches!(sock.kind, Kind::Conn(id) if !matches!(flows.state(id), Ok(state) if state != State::Close))
+        && !has_port(flows, sock)
+}
+
+/// A connection of this flow lives on without a descriptor, or in TIME-WAIT while its descriptor is bound elsewhere, or to nothing.
+fn is_left(flows: &Flows<'_>, files: &Files, flow: &Tuple) -> bool {
+    let has_left = |fd| files.sock(fd).is_ok_and(has_left);
+    match flows.lookup(flow) {
+        Some(id) => files.fd_of(id).is_none_or(has_left),
+        None => flows.has(flow),
+    }
+}
+
 impl Host {
     /// It has a port (`inet_num`). A connection that is over has given back one that the system had chosen, and keeps what it got since.
     pub(crate) fn has_port(&self, sock: &Sock) -> bool {
-        let kept = sock.bound.is_some_and(|b| b.port() != 0);
-        match sock.kind {
-            Kind::Fresh => kept,
-            Kind::Conn(id) => !self.is_over(id) || (kept && (!sock.chosen || sock.knobs.past.rebound)),
-            Kind::Udp(_) => kept,
-            Kind::Listener(_) => true,
-        }
-    }
-
-    /// Its connection is over, TIME-WAIT too, and the port was not its own (`tcp_done`: `inet_put_port`).
-    fn has_given_back(&self, sock: &Sock) -> bool {
-        matches!(sock.kind, Kind::Conn(id) if !matches!(self.stack.tcp_state(id), Ok(state) if state != State::Close))
-            && !self.has_port(sock)
+        has_port(&self.stack.tcp_flows(), sock)
     }
 
     /// Binds a socket to an address, at a port of its choice or the one that is asked for (`inet_csk_get_port`).
@@ -113,19 +133,15 @@ impl Host {
         if bound.is_some_and(|b| b.port() != 0) {
             return Ok(bound);
         }
-        let mut taken: BTreeSet<u16> = self.leftovers.asked(|flow| self.is_left(flow)).collect();
-        for (_, file) in self.files.iter() {
-            if let File::Socket(b) = file
-                && b.is_tcp()
-                && let Some(port) = b.bound.map(|at| at.port()).filter(|&port| port != 0)
-                && !taken.contains(&port)
-                && !self.has_given_back(b)
-            {
-                taken.insert(port);
-            }
-        }
         let ip = bound.map(|b| b.ip());
-        let port = self.stack.tcp_source_port(self.now, remote, ip, |port| taken.contains(&port))?;
+        let (files, leftovers) = (&self.files, &self.leftovers);
+        // Only the ports whose turn it is are asked for, each by the sockets that have it.
+        let taken = |flows: &Flows<'_>, port| {
+            let mut at_port = files.at_port(port).inspect(|_| steps::step());
+            at_port.any(|b| !has_given_back(flows, b))
+                || leftovers.has_asked(port, |flow| is_left(flows, files, flow))
+        };
+        let port = self.stack.tcp_source_port(self.now, remote, ip, taken)?;
         Ok(Some(SocketAddr::new(ip.unwrap_or(any), port)))
     }
 
@@ -147,13 +163,9 @@ impl Host {
         }
     }
 
-    /// A connection of this flow lives on without a descriptor, or in TIME-WAIT while its descriptor is bound elsewhere, or to nothing.
+    /// As [`is_left`].
     fn is_left(&self, flow: &Tuple) -> bool {
-        let has_left = |fd| self.files.sock(fd).is_ok_and(has_left);
-        match self.stack.tcp_lookup(flow) {
-            Some(id) => self.files.fd_of(id).is_none_or(has_left),
-            None => self.stack.tcp_has_flow(flow),
-        }
+        is_left(&self.stack.tcp_flows(), &self.files, flow)
     }
 
     pub(crate) fn collides(&self, fd: Fd, sock: &Sock) -> bool {
@@ -163,8 +175,9 @@ impl Host {
 
     /// The other sockets that have a place.
     fn others(&self, fd: Fd) -> impl Iterator<Item = (&Sock, SocketAddr)> {
+        let flows = self.stack.tcp_flows();
         self.files.iter().filter_map(move |(other, file)| match file {
-            File::Socket(b) if other != fd && !self.has_given_back(b) => {
+            File::Socket(b) if other != fd && !has_given_back(&flows, b) => {
                 self.place_of(b).map(|theirs| (&**b, theirs))
             }
             _ => None,
@@ -262,7 +275,111 @@ impl Host {
             if sock.stream && port != 0 {
                 sock.knobs.past.port = port;
             }
+            self.files.index(fd);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::{AF_INET, SOCK_NONBLOCK, SOCK_STREAM};
+    use crate::call::{Call, Name, Reply};
+    use crate::host::{Settings, Started};
+    use lowwater_core::base::Rng;
+
+    const HERE: [u8; 4] = [10, 0, 0, 1];
+
+    fn host() -> Host {
+        let addresses = vec![(IpAddr::from(HERE), 8)];
+        Host::new(Settings { addresses, ..Settings::default() }).expect("a host")
+    }
+
+    fn done(host: &mut Host, call: Call) -> Reply {
+        match host.call(call) {
+            Started::Done(reply) => reply,
+            Started::Blocked(id) => panic!("{id:?}"),
+        }
+    }
+
+    fn socket(host: &mut Host) -> Fd {
+        let ty = SOCK_STREAM | SOCK_NONBLOCK;
+        done(host, Call::Socket { domain: AF_INET, ty, protocol: 0 }).ret as Fd
+    }
+
+    fn at(ip: [u8; 4], port: u16) -> Name {
+        Name::Inet(SocketAddr::from((ip, port)))
+    }
+
+    /// What a walk over all descriptors finds.
+    fn walked(host: &Host) -> BTreeSet<(u16, Fd)> {
+        let bound = |(fd, file): (Fd, &File)| match file {
+            File::Socket(sock) if sock.is_tcp() => sock.bound.map(|at| (at.port(), fd)),
+            _ => None,
+        };
+        host.files.iter().filter_map(bound).filter(|(port, _)| *port != 0).collect()
+    }
+
+    #[test]
+    fn connect_asks_as_much_beside_any_number_of_sockets() {
+        let cost = |bound: u16| {
+            let mut host = host();
+            for n in 0..bound {
+                let fd = socket(&mut host);
+                // They have ports that connect() could choose, some of them a connection.
+                assert_eq!(done(&mut host, Call::Bind { fd, addr: at(HERE, 33_001 + 2 * n) }).ret, 0);
+                if n % 2 == 0 {
+                    done(&mut host, Call::Connect { fd, addr: at([10, 0, 0, 2], 80) });
+                }
+            }
+            let fds: Vec<Fd> = (0..20).map(|_| socket(&mut host)).collect();
+            steps::of(|| {
+                for fd in fds {
+                    assert_eq!(
+                        done(&mut host, Call::Connect { fd, addr: at([10, 0, 0, 2], 80) }).errno,
+                        Some(Errno::EINPROGRESS)
+                    );
+                }
+            })
+        };
+        let (few, many) = (cost(10), cost(900));
+        assert!(many <= few + 20, "{few} steps beside 10 sockets, {many} beside 900");
+    }
+
+    /// Whoever changes what a socket is bound to keeps the index.
+    #[test]
+    fn the_index_of_ports_is_what_a_walk_finds() {
+        let mut seen = 0;
+        for seed in 0..50 {
+            let (mut host, mut rng) = (host(), Rng::new(seed));
+            let mut fds: Vec<Fd> = Vec::new();
+            for _ in 0..200 {
+                let one = |rng: &mut Rng| rng.below(fds.len().max(1) as u64) as usize;
+                let fd = fds.get(one(&mut rng)).copied().unwrap_or(-1);
+                let port = [0, 0, 80, 81, 40_000][rng.below(5) as usize];
+                let ip = if rng.below(2) == 0 { HERE } else { [0; 4] };
+                match rng.below(8) {
+                    0 | 1 => fds.push(socket(&mut host)),
+                    2 | 3 => drop(host.call(Call::Bind { fd, addr: at(ip, port) })),
+                    4 => drop(host.call(Call::Listen { fd, backlog: 8 })),
+                    // To itself, where somebody listens.
+                    5 => drop(host.call(Call::Connect { fd, addr: at(HERE, 80) })),
+                    6 if rng.below(2) == 0 => drop(host.call(Call::Connect { fd, addr: Name::Unspec })),
+                    6 => match host.call(Call::Accept { fd, flags: 0 }) {
+                        Started::Done(reply) if reply.ret >= 0 => fds.push(reply.ret as Fd),
+                        _ => {}
+                    },
+                    _ => {
+                        drop(host.call(Call::Close { fd }));
+                        fds.retain(|other| *other != fd);
+                    }
+                }
+                host.advance_until(host.now() + lowwater_core::base::Duration::from_millis(rng.below(50)));
+                assert_eq!(host.files.ports(), walked(&host), "seed {seed}");
+                seen += host.files.ports().len();
+            }
+        }
+        assert!(seen > 10_000, "{seen}");
     }
 }

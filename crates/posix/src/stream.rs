@@ -56,6 +56,7 @@ impl Host {
         } else if let Err(errno) = self.take_port(fd, addr) {
             // The address of before is forgotten, too (`inet_reset_saddr`).
             self.files.sock_mut(fd)?.bound = None;
+            self.files.index(fd);
             self.leave_behind(waits_on);
             return Err(errno);
         }
@@ -86,7 +87,7 @@ impl Host {
 
     /// The connection is over: what Linux calls TCP_CLOSE, TIME-WAIT included.
     pub(crate) fn is_over(&self, id: SocketId) -> bool {
-        matches!(self.stack.tcp_state(id), Ok(State::Close | State::TimeWait) | Err(_))
+        crate::ports::is_over(&self.stack.tcp_flows(), id)
     }
 
     /// An address of some device, or one that any may have.

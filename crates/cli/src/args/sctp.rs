@@ -82,7 +82,7 @@ pub(crate) struct Messages {
     /// Unordered messages
     #[arg(long)]
     pub(crate) unordered: bool,
-    /// Give a message up that was not sent within so many milliseconds [default: never]
+    /// Give a message up that was not sent, or lost and not sent again, in so many ms [default: never]
     #[arg(long, value_name = "MS", conflicts_with = "echo", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) lifetime: Option<u32>,
 }

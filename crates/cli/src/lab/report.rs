@@ -36,13 +36,25 @@ fn data(done: &[Done], partial: Option<(usize, usize)>) -> Value {
 
 fn section(experiment: &Experiment, done: &[&Done]) -> Value {
     let heads: Vec<_> = experiment.columns.iter().map(Column::title).collect();
-    let rows: Vec<_> = done.iter().map(|d| row(experiment, d)).collect();
+    let groups = table::by_conditions(experiment, done);
+    let several = groups.len() > 1;
+    let of_group = |(about, done): &(String, Vec<&Done>)| {
+        let rows = done.iter().map(|d| row(experiment, d));
+        // The heading of a table says it where all rows are of one kind.
+        rows.map(|row| (several.then(|| about.clone()), row)).collect::<Vec<_>>()
+    };
+    let rows = groups.iter().flat_map(of_group).map(|(under, mut row)| {
+        row["under"] = json!(under);
+        row
+    });
+    let rows: Vec<_> = rows.collect();
+    let abouts: Vec<_> = groups.into_iter().map(|(about, _)| about).collect();
     let verdicts = bounds::lines(done).map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
     let pictures = picture::all(experiment, done);
     let plan = &done[0].plan;
     let mut section = json!({
         "name": experiment.name,
-        "about": plan.filled(experiment.about),
+        "about": table::in_one(&abouts),
         "changed": plan.asked.changed(),
         "command": plan.asked.command(experiment.name),
         "heads": heads,

@@ -11,22 +11,54 @@ pub(super) fn all(done: &[Done], width: Option<usize>) -> String {
     for experiment in EXPERIMENTS {
         let done: Vec<_> = done.iter().filter(|d| d.plan.experiment.name == experiment.name).collect();
         let Some(first) = done.first() else { continue };
-        text.push(format!("{}: {}", experiment.name, first.plan.filled(experiment.about)));
-        text.extend(first.plan.asked.changed());
+        let mut changed = first.plan.asked.changed();
+        let mut shown = Vec::new();
+        for (about, done) in by_conditions(experiment, &done) {
+            text.push(format!("{}: {about}", experiment.name));
+            text.extend(changed.take());
+            let tables = runs(experiment, &done, width);
+            shown.extend(tables.iter().cloned());
+            text.extend(tables);
+        }
         let begin = text.len();
-        text.extend(runs(experiment, &done, width));
         text.extend(super::bounds::lines(&done));
         text.extend(rounds(&done));
         text.extend(
             pairs(experiment, &done).into_iter().flat_map(|pairs| fitted(&pairs.heads, &pairs.rows, width)),
         );
-        let told = words::below(experiment, &text[begin..].join("\n"));
+        shown.extend(text[begin..].iter().cloned());
+        let told = words::below(experiment, &shown.join("\n"));
         text.extend(told.into_iter().map(str::to_owned));
     }
     if text.is_empty() {
         return "no experiment came to its end".to_owned();
     }
     text.join("\n")
+}
+
+/// The runs by what the experiment is with their parameters, where its words name some: a table has those of one kind.
+pub(super) fn by_conditions<'a>(experiment: &Experiment, done: &[&'a Done]) -> Vec<(String, Vec<&'a Done>)> {
+    let mut groups: Vec<(String, Vec<&Done>)> = Vec::new();
+    for run in done {
+        let about = run.plan.filled(experiment.about);
+        match groups.iter_mut().find(|(known, _)| *known == about) {
+            Some((_, group)) => group.push(run),
+            None => groups.push((about, vec![run])),
+        }
+    }
+    groups
+}
+
+/// What the groups are, in one sentence: of all but the first what differs.
+pub(super) fn in_one(abouts: &[String]) -> String {
+    let Some((first, others)) = abouts.split_first() else { return String::new() };
+    let differs = |about: &String| {
+        let same =
+            about.chars().zip(first.chars()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum();
+        let word = about[..same].rfind(' ').map_or(0, |at| at + 1);
+        format!("; or {}", &about[word..])
+    };
+    first.clone() + &others.iter().map(differs).collect::<String>()
 }
 
 /// Columns of the terminal, or what COLUMNS says; `None` where nothing bounds a table.
@@ -209,7 +241,7 @@ pub(super) fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Done, all, fitted, short};
+    use super::{Done, all, by_conditions, fitted, in_one, short};
     use crate::args::LabOptions;
     use crate::lab::catalog::EXPERIMENTS;
     use crate::lab::runs::Given;
@@ -284,6 +316,41 @@ mod tests {
         };
         assert!(heads(&full).contains("Linux") && !heads(&full).contains("commit"), "{full}");
         assert!(heads(&shortened).contains("Linux full"), "{shortened}");
+    }
+
+    /// Rows stand under the line that they had.
+    #[test]
+    fn runs_under_other_conditions_have_a_heading_of_their_own() {
+        let experiment = EXPERIMENTS.iter().find(|e| e.name == "notsent-lowat").expect("it is there");
+        let wanted = ["cubic-unset", "seed-unset", "bbr-unset"];
+        let variants = experiment.variants.iter().filter(|v| wanted.contains(&v.name));
+        let ran = |plan: crate::lab::runs::Plan| {
+            let mut figures = Figures::default();
+            figures.put("queued_bytes_per_flow", 1_024_000.0);
+            Done { plan, figures: Some(figures), broken: None, runs: 1, spread: Vec::new(), wall_s: 0.0 }
+        };
+        let set = vec![("flows".to_owned(), "3".to_owned())];
+        let plans = experiment.plan(variants, &options(set), false).expect("a plan");
+        let mut done: Vec<Done> = plans.into_iter().map(ran).collect();
+        // In whatever order they end.
+        done.swap(1, 2);
+        let text = all(&done, None);
+        let (slow, fast) = text.split_once("10 Gbit/s and 100 ms\n").expect("a heading");
+        let stand = |text: &str| wanted.map(|name| text.contains(&format!("│ {name}")));
+        assert_eq!((stand(slow), stand(fast)), ([true, false, true], [false, true, false]), "{text}");
+        assert!(
+            slow.starts_with("notsent-lowat: ") && slow.contains("200 Mbit/s and 100 ms\nchanged by"),
+            "{text}"
+        );
+        let abouts: Vec<String> = by_conditions(experiment, &done.iter().collect::<Vec<_>>())
+            .into_iter()
+            .map(|(about, _)| about)
+            .collect();
+        assert!(
+            in_one(&abouts).ends_with("LOWAT, 200 Mbit/s and 100 ms; or 10 Gbit/s and 100 ms"),
+            "{abouts:?}"
+        );
+        assert_eq!(in_one(&abouts[..1]), abouts[0]);
     }
 
     #[test]

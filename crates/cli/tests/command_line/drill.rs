@@ -121,3 +121,21 @@ fn drill_names_what_cannot_be_had_and_goes_on() {
     assert!(ended.code() == Some(1) && ended.stdout.is_empty(), "{ended:?}");
     assert!(ended.stderr.contains(&gone) && ended.stderr.contains(&other), "{ended:?}");
 }
+
+#[test]
+fn drill_says_where_it_has_looked_for_a_script_and_what_it_takes() {
+    let here = std::env::current_dir().expect("a directory").display().to_string();
+    let hint = "give scripts (*.pkt), or folders which have some at any depth\n";
+    let ended = say(&["drill", "nowhere.pkt"]);
+    let text = format!("lowwater: nowhere.pkt: there is no such file or directory in {here}: {hint}");
+    assert_eq!((ended.code(), ended.stdout.as_str(), ended.stderr), (Some(1), "", text));
+    let ended = say(&["drill", "/dev/null"]);
+    let text = format!("lowwater: /dev/null: it cannot be read: this is no regular file: {hint}");
+    assert_eq!((ended.code(), ended.stderr), (Some(1), text));
+    // One among others says so in its turn.
+    let dir = Dir::new();
+    std::fs::write(dir.join("a.pkt"), "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n").expect("writable");
+    let ended = say(&["drill", "nowhere.pkt", &dir.path().display().to_string()]);
+    let text = format!("FAILED nowhere.pkt: there is no such file or directory in {here}\n");
+    assert!(ended.code() == Some(1) && ended.stdout.contains(&text), "{}", ended.stdout);
+}

@@ -398,6 +398,12 @@ fn what_set_does_not_do_is_said() {
         (
             "pacing",
             "80-internal",
+            "net.ipv4.icmp_ratelimit=5",
+            "icmp_ratelimit does nothing in variants that send no ICMP messages: 80",
+        ),
+        (
+            "pacing",
+            "80-internal",
             "queue_bytes=10000",
             "nothing in variants that have no bottleneck (rate_mbps): 80",
         ),

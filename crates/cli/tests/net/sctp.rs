@@ -228,8 +228,8 @@ fn what_is_given_up_is_no_part_of_the_rate() {
             });
             let came = served.stats()["Sctp"][counter].as_f64().expect("a counter");
             let told = number("acknowledged_bytes") / f64::from(size);
-            // What is told as acknowledged has come. So has some of what was given up: its acknowledgement came too late.
-            assert!(told <= came && told > 0.5 * came, "{came} have come: {sent}");
+            // What is told as acknowledged is what has come. A timer may have given up what was on its way, too.
+            assert!(told <= came && told > 0.98 * came, "{came} have come: {sent}");
             assert!(number("mbps") < 5.0, "{sent}");
             let rate = number("acknowledged_bytes") * 8.0 / number("seconds") / 1e6;
             assert!((number("mbps") - rate).abs() < 1e-6, "{sent}");

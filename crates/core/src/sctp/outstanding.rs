@@ -119,6 +119,8 @@ pub struct Outstanding {
     bytes: usize,
     /// Lost chunks that must not go again, none of which was asked for yet.
     spent: Vec<Tsn>,
+    /// How often a chunk was marked lost, round and round.
+    losses: u32,
 }
 
 impl Outstanding {
@@ -133,6 +135,7 @@ impl Outstanding {
             in_flight: 0,
             bytes: 0,
             spent: Vec::new(),
+            losses: 0,
         }
     }
 
@@ -212,6 +215,12 @@ impl Outstanding {
         self.lost.kinds()
     }
 
+    /// Another number than before once one more chunk was marked lost.
+    #[must_use]
+    pub const fn losses_so_far(&self) -> u32 {
+        self.losses
+    }
+
     /// Number of chunks that are marked lost.
     #[must_use]
     pub fn lost(&self) -> u64 {
@@ -262,6 +271,7 @@ impl Outstanding {
         let (loss, len) = (chunk.loss(), chunk.len());
         let spent = chunk.sends > chunk.limit;
         self.in_flight -= len;
+        self.losses = self.losses.wrapping_add(1);
         self.lost.insert(tsn, loss);
         if spent {
             self.spent.push(tsn);

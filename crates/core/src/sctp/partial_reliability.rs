@@ -1,11 +1,12 @@
 //! Partial reliability (RFC 3758, RFC 7496): a message that was sent and has outlived its lifetime, was lost once too often, or takes room
-//! that a more important one needs, is given up, and FORWARD TSN tells the peer not to wait for it. As in Linux lifetimes are looked at
-//! when a SACK comes, when T3-rtx runs out, and before something goes again.
+//! that a more important one needs, is given up, and FORWARD TSN tells the peer not to wait for it. Lifetimes are looked at when a SACK
+//! comes, when T3-rtx runs out, and before something goes again. Unlike in Linux what is under way then stays so until it is found lost
+//! (TR4): most of it arrives, and a loss slows its path down whatever became of the message (section 3.5 F5).
 use super::assoc::Assoc;
 use super::handshake::init::Features;
 use super::message::Reliability;
 use super::notification::SendFailed;
-use super::outstanding::{Chunk, Mark, Span};
+use super::outstanding::{Chunk, Mark, Outstanding, Span};
 use super::pending::Pending;
 use super::stream::send::{Fragment, Message};
 use super::tsn::Tsn;
@@ -91,12 +92,39 @@ impl<T> List<T> {
 #[derive(Debug)]
 struct Kept {
     lifetimes: List<Instant>,
-    /// No lifetime ends before.
+    /// When the lost messages are looked at again: the first of their lifetimes ends.
     earliest: Instant,
+    /// What had been lost when they were looked at last ([`Outstanding::losses_so_far`]).
+    losses: u32,
     ranked: List<u32>,
     counts: AbandonedCounts,
     /// The same of each stream.
     streams: BTreeMap<u16, AbandonedCounts>,
+}
+
+impl Kept {
+    /// Takes out the messages of which something is lost and whose lifetime is over.
+    fn take_lost(&mut self, now: Instant, out: &Outstanding, expired: &mut Vec<Span>) {
+        (self.earliest, self.losses) = (Instant::FAR_FUTURE, out.losses_so_far());
+        let (list, mut from) = (&mut self.lifetimes.0, out.cum().next());
+        while let Some((tsn, _)) = out.next_lost(from, |_| true) {
+            steps::step();
+            from = tsn.next();
+            let at = list.partition_point(|limited| limited.span.last < tsn);
+            let Some(limited) = list.get(at).filter(|limited| limited.span.first <= tsn) else { continue };
+            from = limited.span.last.next();
+            if limited.limit > now {
+                self.earliest = self.earliest.min(limited.limit);
+            } else {
+                expired.push(limited.span);
+            }
+        }
+        // Both are in the order of numbers.
+        let mut gone = expired.iter().peekable();
+        if gone.peek().is_some() {
+            list.retain(|limited| gone.next_if(|span| span.first == limited.span.first).is_none());
+        }
+    }
 }
 
 /// The limited messages that are out. An association that has none pays for none.
@@ -109,6 +137,7 @@ impl Limits {
             Box::new(Kept {
                 lifetimes: List(VecDeque::new()),
                 earliest: Instant::FAR_FUTURE,
+                losses: 0,
                 ranked: List(VecDeque::new()),
                 counts: AbandonedCounts::default(),
                 streams: BTreeMap::new(),
@@ -119,35 +148,25 @@ impl Limits {
     /// A fragment of a limited message leaves.
     fn note(&mut self, tsn: Tsn, fragment: &Fragment) {
         match fragment.reliability {
-            Reliability::Lifetime(_) => {
-                let kept = self.kept();
-                kept.lifetimes.note(tsn, fragment.flags, fragment.expires);
-                kept.earliest = kept.earliest.min(fragment.expires);
-            }
+            Reliability::Lifetime(_) => self.kept().lifetimes.note(tsn, fragment.flags, fragment.expires),
             Reliability::Priority(rank) => self.kept().ranked.note(tsn, fragment.flags, rank),
             Reliability::Full | Reliability::Retransmissions(_) => {}
         }
     }
 
-    /// Forgets what has been acknowledged up to `cum`, and takes out the messages whose lifetime is over.
-    fn take_expired(&mut self, now: Instant, cum: Tsn) -> Vec<Span> {
+    /// Forgets what has been acknowledged cumulatively, and takes out the messages whose lifetime is over and of which something is to be
+    /// sent, again or for the first time.
+    fn take_expired(&mut self, now: Instant, out: &Outstanding) -> Vec<Span> {
         let mut expired = Vec::new();
         let Some(kept) = &mut self.0 else { return expired };
-        kept.lifetimes.forget(cum);
-        kept.ranked.forget(cum);
-        if now < kept.earliest {
-            return expired;
+        kept.lifetimes.forget(out.cum());
+        kept.ranked.forget(out.cum());
+        // The one that was begun is the last of which anything was sent.
+        let begun = kept.lifetimes.0.pop_back_if(|last| !last.span.whole && last.limit <= now);
+        if out.lost() > 0 && (now >= kept.earliest || kept.losses != out.losses_so_far()) {
+            kept.take_lost(now, out, &mut expired);
         }
-        kept.earliest = Instant::FAR_FUTURE;
-        kept.lifetimes.0.retain(|limited| {
-            let lives = limited.limit > now;
-            if lives {
-                kept.earliest = kept.earliest.min(limited.limit);
-            } else {
-                expired.push(limited.span);
-            }
-            lives
-        });
+        expired.extend(begun.map(|limited| limited.span));
         expired
     }
 
@@ -253,7 +272,7 @@ impl Assoc {
         }
     }
 
-    /// Gives up what has outlived its lifetime, and tells the peer as far as nothing before it is still to come: again with each SACK
+    /// Gives up what has outlived its lifetime and was lost, and tells the peer as far as nothing before it is still to come: again with each SACK
     /// and each timeout that has not heard of it (section 3.5, C3).
     pub(super) fn give_up(&mut self, cx: &mut Cx<'_>) {
         self.expire(cx);
@@ -262,9 +281,9 @@ impl Assoc {
         }
     }
 
-    /// What is to go again goes only while its lifetime lasts.
+    /// What is to go again, and the rest of what was begun, goes only while its lifetime lasts (TR4).
     pub(super) fn drop_abandoned(&mut self, cx: &mut Cx<'_>) {
-        if self.tx.out.lost() > 0 && self.expire(cx) && self.skips() {
+        if self.expire(cx) && self.skips() {
             self.pending.set(Pending::FORWARD_TSN);
         }
     }
@@ -272,7 +291,7 @@ impl Assoc {
     /// True when anything was given up.
     fn expire(&mut self, cx: &mut Cx<'_>) -> bool {
         let before = cx.count.own.sctp_abandoned;
-        for span in self.tx.limits.take_expired(cx.now, self.tx.out.cum()) {
+        for span in self.tx.limits.take_expired(cx.now, &self.tx.out) {
             self.give_up_message(cx, span, Why::Lifetime);
         }
         while let Some(tsn) = self.tx.out.take_spent() {
@@ -351,25 +370,76 @@ mod tests {
     use super::*;
     use crate::base::time::Duration;
 
+    const HOUR: Duration = Duration::from_secs(3_600);
+
+    /// A message that lives for an hour leaves, in one piece.
+    fn leave(limits: &mut Limits, out: &mut Outstanding, now: Instant) {
+        let (data, flags) = (Bytes::from_static(b"x"), DataFlags::WHOLE);
+        let (ssn, stream, ppid, context) = (0, 0, 0, 0);
+        let (expires, reliability) = (now + HOUR, Reliability::Lifetime(HOUR));
+        let fragment =
+            Fragment { data: data.clone(), flags, ssn, stream, ppid, context, expires, reliability };
+        limits.note(out.next_tsn(), &fragment);
+        let (mark, limit) = (Mark::InFlight, Chunk::NO_LIMIT);
+        let (path, sends, missing) = (0, 1, 0);
+        let sent_at = now;
+        out.push(Chunk {
+            data,
+            sent_at,
+            ppid,
+            context,
+            stream,
+            ssn,
+            flags,
+            path,
+            sends,
+            missing,
+            mark,
+            limit,
+        });
+    }
+
     #[test]
     fn a_lifetime_is_forgotten_with_its_message() {
-        let (mut limits, mut most, first) = (Limits::default(), 0, Tsn::initial(7));
-        for n in 0..100_000 {
+        let first = Tsn::initial(7);
+        let (mut limits, mut out, mut most) = (Limits::default(), Outstanding::new(first), 0);
+        for n in 0..100_000_u64 {
             let now = Instant::from_millis(n);
-            let expires = now + Duration::from_secs(3_600);
-            let (data, flags) = (Bytes::from_static(b"x"), DataFlags::WHOLE);
-            let reliability = Reliability::Lifetime(Duration::from_secs(3_600));
-            let fragment =
-                Fragment { data, flags, ssn: 0, stream: 0, ppid: 0, context: 0, expires, reliability };
-            limits.note(first.plus(n), &fragment);
+            leave(&mut limits, &mut out, now);
             // Ten are out.
-            assert!(limits.take_expired(now, first.plus(n.saturating_sub(10))).is_empty());
+            out.advance(first.plus(n.saturating_sub(10)), |_, _| {});
+            assert!(limits.take_expired(now, &out).is_empty());
             most = most.max(limits.kept().lifetimes.0.len());
         }
         assert!(most <= 11, "{most}");
-        let late = Instant::from_millis(100_000) + Duration::from_secs(3_600);
-        assert_eq!(limits.take_expired(late, first).len(), most);
+        let late = Instant::from_millis(100_000) + HOUR;
+        assert!(limits.take_expired(late, &out).is_empty(), "all of them are under way");
+        out.lose_path(0);
+        assert_eq!(limits.take_expired(late, &out).len(), limits.kept().lifetimes.0.len() + out.len());
         limits.shrink();
         assert!(limits.0.is_none());
+    }
+
+    /// A turn looks at what was lost since the one before, or at what has come to its end, and never at what is under way.
+    #[test]
+    fn a_turn_does_not_look_at_all_that_lives() {
+        let (mut limits, mut out) = (Limits::default(), Outstanding::new(Tsn::initial(7)));
+        let at = Instant::from_millis;
+        for n in 0..3_000_u64 {
+            leave(&mut limits, &mut out, at(n));
+        }
+        let late = at(1_500) + HOUR;
+        let mut taken = Vec::new();
+        assert_eq!(steps::of(|| taken = limits.take_expired(late, &out)), 0);
+        for n in [100, 1_000, 2_000, 2_500] {
+            out.lose(Tsn::initial(7).plus(n));
+        }
+        let few = steps::of(|| taken = limits.take_expired(late, &out));
+        assert!(few <= 20 && taken.len() == 2, "{few} {taken:?}");
+        taken.iter().for_each(|span| drop(out.abandon(span.first)));
+        assert_eq!(steps::of(|| taken = limits.take_expired(at(1_999) + HOUR, &out)), 0);
+        taken = limits.take_expired(at(2_000) + HOUR, &out);
+        assert_eq!(taken.iter().map(|span| span.first).collect::<Vec<_>>(), [Tsn::initial(7).plus(2_000)]);
+        assert_eq!(limits.kept().lifetimes.0.len(), 2_997);
     }
 }

@@ -393,8 +393,8 @@ impl Stack {
         if let Some(signature) = seg.options.signed.filter(|_| conn.state() != State::TimeWait) {
             return self.signed(signature);
         }
-        // What answers our SYN finds the route of now (`tcp_init_transfer`: `inet_sk_rebuild_header`).
-        if conn.state() == State::SynSent && seg.has(TcpFlags::SYN) {
+        // What answers our SYN, where SYNs have crossed too, finds the route of now (`tcp_init_transfer`: `inet_sk_rebuild_header`).
+        if conn.is_answered_by(&seg) {
             let metrics = self.ip.metrics(Some(tuple.local_ip), tuple.remote_ip);
             follow_metrics(conn, &mut self.env.option_sets, metrics);
         }

@@ -8,6 +8,7 @@ mod env;
 mod errors;
 mod expiry;
 mod fastopen;
+mod flows;
 mod handshake;
 mod ingress;
 mod ledger;
@@ -25,6 +26,7 @@ mod tcp;
 mod udp;
 
 pub use crate::socket::{Decision, Event, IcmpHeard, ListenAddr, ListenOptions, RequestId};
+pub use flows::Flows;
 pub use ledger::FlowCredit;
 pub use query::{Queues, covers};
 pub use report::{Report, SocketKind, SocketReport};

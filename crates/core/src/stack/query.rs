@@ -1,6 +1,5 @@
 //! What system calls ask about one socket beside its data: whose flow it is, how much waits, how much memory it has.
 use super::Stack;
-use super::demux::Flow;
 use super::tcp::ports_of;
 use crate::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
 use crate::path::congestion::bbr::BbrInfo;
@@ -65,17 +64,13 @@ impl Stack {
     /// The connection of a flow, in a listener's backlog too.
     #[must_use]
     pub fn tcp_lookup(&self, flow: &Tuple) -> Option<SocketId> {
-        match self.demux.flows.get(flow, &self.sockets, &self.small)? {
-            Flow::Conn(id) => Some(id),
-            Flow::Request(_) | Flow::TimeWait(_) => None,
-        }
+        self.tcp_flows().lookup(flow)
     }
 
     /// A connection of this flow is there, or waits in TIME-WAIT.
     #[must_use]
     pub fn tcp_has_flow(&self, flow: &Tuple) -> bool {
-        let there = self.demux.flows.get(flow, &self.sockets, &self.small);
-        matches!(there, Some(Flow::Conn(_) | Flow::TimeWait(_)))
+        self.tcp_flows().has(flow)
     }
 
     /// A port at which a new listener or an active open from `ip` (`None`: any address) collides with nobody; `taken` are those that the

@@ -1,6 +1,6 @@
 //! What applications call on TCP sockets, and what sockets of every kind share: close, poll, addresses, errors.
 use super::demux::Flow;
-use super::{Small, Stack};
+use super::{Flows, Small, Stack};
 use crate::base::{Cx, Error, Instant, Pressure, SocketId, Sysctl, Tuple};
 use crate::socket::ports::PortRange;
 use crate::socket::{
@@ -51,7 +51,7 @@ impl Stack {
         options: &SocketOptions,
     ) -> Result<(Setup, Path, Option<Reusable>), Error> {
         let src = self.source(remote, local.map(|l| l.ip()))?;
-        let port = self.local_port(src, remote, local.map_or(0, |l| l.port()), |_| false)?;
+        let port = self.local_port(src, remote, local.map_or(0, |l| l.port()), |_, _| false)?;
         let tuple = Tuple::new(SocketAddr::new(src, port), remote);
         let path = self.path(Some(src), &tuple)?;
         let old = self.take_time_wait(&tuple);
@@ -67,8 +67,8 @@ impl Stack {
         Ok((setup, path, old))
     }
 
-    /// The port that [`Stack::tcp_connect`] would choose for a connection from `local` to `remote`, none that is `taken`: descriptors have
-    /// ports that the stack does not know of.
+    /// The port that [`Stack::tcp_connect`] would choose for a connection from `local` to `remote`, none that is `taken` with the flows that
+    /// there are: descriptors have ports that the stack does not know of. Asked are the ports whose turn it is, one after the other.
     ///
     /// # Errors
     /// Those of [`Stack::tcp_connect`].
@@ -77,7 +77,7 @@ impl Stack {
         now: Instant,
         remote: SocketAddr,
         local: Option<IpAddr>,
-        taken: impl Fn(u16) -> bool,
+        taken: impl Fn(&Flows<'_>, u16) -> bool,
     ) -> Result<u16, Error> {
         self.enter(now);
         let src = self.source(remote, local)?;
@@ -110,9 +110,10 @@ impl Stack {
         src: IpAddr,
         remote: SocketAddr,
         port: u16,
-        taken: impl Fn(u16) -> bool,
+        taken: impl Fn(&Flows<'_>, u16) -> bool,
     ) -> Result<u16, Error> {
         let (demux, sockets, small) = (&self.demux, &self.sockets, &self.small);
+        let flows = Flows { demux, sockets, small };
         let cx = self.env.cx(self.now, None);
         let free = |port, chosen| {
             let tuple = Tuple::new(SocketAddr::new(src, port), remote);
@@ -127,7 +128,7 @@ impl Stack {
             return if free(port, false) { Ok(port) } else { Err(Error::AddressNotAvailable) };
         }
         let from = ports_of(cx.sysctl);
-        let free = |port| !taken(port) && demux.may_listen(port, Some(src)) && free(port, true);
+        let free = |port| !taken(&flows, port) && demux.may_listen(port, Some(src)) && free(port, true);
         self.openers.ports.connect(&from, &(src, remote), free).ok_or(Error::AddressNotAvailable)
     }
 
@@ -548,11 +549,7 @@ impl Stack {
     /// # Errors
     /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on a UDP socket.
     pub fn tcp_state(&self, id: SocketId) -> Result<State, Error> {
-        match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
-            Socket::Tcp(conn) => Ok(conn.state()),
-            Socket::Listener(_) => Ok(State::Listen),
-            _ => Err(Error::Unsupported),
-        }
+        self.tcp_flows().state(id)
     }
 
     /// It listens, whatever its protocol.

@@ -1,11 +1,11 @@
 //! Extensions that both sides must offer: ECN (RFC 4960 appendix A) and partial reliability (RFC 3758).
 use crate::world::*;
-use lowwater_core::base::{Duration, Error, SocketId, Sysctl};
+use lowwater_core::base::{Duration, Error, Instant, SocketId, Sysctl};
 use lowwater_core::sctp::{
     AbandonedCounts, Notification, Received, Reliability, SctpOptions, SendFailed, SendInfo, State,
     Subscriptions,
 };
-use lowwater_wire::sctp::{Chunk, ForwardStream, Sack, chunk_kind as kind};
+use lowwater_wire::sctp::{Chunk, ForwardStream, GapBlock, Sack, chunk_kind as kind};
 
 fn pair(sysctl: &Sysctl) -> (World, SocketId, SocketId) {
     let mut w = World::with(1, sysctl, 1);
@@ -376,6 +376,79 @@ fn short_lives_over_a_network_that_loses() {
     }
 }
 
+/// A line of 5 Mbit/s after 10 ms, with a queue of `queue` before it from host A on; nothing holds back what host B says.
+fn bottleneck(queue: Duration) -> Box<dyn FnMut(&Crossing<'_>) -> Fate> {
+    let mut free = Instant::ZERO;
+    Box::new(move |c| {
+        if c.from == B {
+            return Fate::Deliver(ms(10));
+        }
+        let wait = free.max(c.now).since(c.now);
+        if wait > queue {
+            return Fate::Lose;
+        }
+        let takes = Duration::from_micros((c.chunks.len() as u64 + 32) * 8 / 5);
+        free = c.now + wait + takes;
+        Fate::Deliver(wait + takes + ms(10))
+    })
+}
+
+/// Offers messages that live for 100 ms for three seconds; how many were taken and how many have come.
+fn offer_all_the_time(w: &mut World, (a, b): (SocketId, SocketId), size: usize) -> (u64, u64) {
+    let (end, mut taken, mut reader) = (w.now + Duration::from_secs(3), 0, (Vec::new(), Vec::new()));
+    while w.now < end {
+        let now = w.now;
+        while w.info(A, a).unsent_bytes < 128 << 10
+            && w.stacks[A].sctp_send(now, a, vec![1; size].into(), lived(100)).is_ok()
+        {
+            taken += 1;
+        }
+        w.pass(ms(1));
+        collect(w, b, &mut reader);
+    }
+    w.pass(Duration::from_secs(10));
+    collect(w, b, &mut reader);
+    assert_eq!((w.info(A, a).unacked, w.info(A, a).unsent_bytes), (0, 0));
+    (taken, reader.0.len() as u64)
+}
+
+/// A message is on its way for longer than it lives, and arrives: only one that is lost is given up (RFC 3758 TR4). What was given up and what
+/// came are all there was.
+#[test]
+fn what_arrives_was_not_given_up() {
+    for (size, queue) in
+        [(1_000, ms(50)), (1_000, ms(200)), (1_000, Duration::from_secs(2)), (4_000, ms(200))]
+    {
+        let (mut w, a, b) = pair(&Sysctl::default());
+        w.rule = bottleneck(queue);
+        let (taken, came) = offer_all_the_time(&mut w, (a, b), size);
+        let counts = w.stacks[A].sctp_abandoned(a, None).unwrap().lifetime;
+        assert!(counts.unsent > 0 && came > 100, "{counts:?}, {came} came");
+        assert_eq!(taken - came, counts.unsent + counts.sent, "{counts:?} of {taken}, {came} came");
+    }
+}
+
+/// However short a message lives, the path slows down for its loss (RFC 3758 section 3.5 F5).
+#[test]
+fn a_loss_slows_down_though_the_message_has_outlived_its_time() {
+    let (mut w, a, b) = pair(&Sysctl::default());
+    w.rule = Box::new(|_| Fate::Deliver(ms(100)));
+    grow(&mut w, a, b);
+    let before = w.info(A, a).paths[0].cwnd;
+    let mut n = 0;
+    w.rule = Box::new(move |c| {
+        n += usize::from(c.from == A && c.kinds().contains(&kind::DATA));
+        if c.from == A && n == 2 { Fate::Lose } else { Fate::Deliver(ms(100)) }
+    });
+    for _ in 0..8 {
+        w.send(A, a, &[1; 1_000], lived(50));
+    }
+    w.pass(Duration::from_secs(2));
+    let path = w.info(A, a).paths[0].clone();
+    assert!(path.ssthresh <= before / 2 + 1_500, "{before} {path:?}");
+    assert_eq!((w.messages(B, b).len(), w.stacks[A].sctp_abandoned(a, None).unwrap().lifetime.sent), (7, 1));
+}
+
 /// A peer cannot skip what cannot be out, nor streams that do not exist; what is old is acknowledged and changes nothing.
 #[test]
 fn a_forward_tsn_that_cannot_be_is_dropped() {
@@ -475,12 +548,16 @@ fn a_skip_that_was_overtaken_holds_back_no_data() {
     }
     w.pass(ms(5));
     let (cum, out) = (w.info(B, b).cum_tsn, w.info(A, a).unacked);
-    assert!(out > 1 && w.info(A, a).unsent_bytes > 0);
+    assert!(out > 3 && w.info(A, a).unsent_bytes > 0);
     let port = w.stacks[A].local_addr(a).unwrap().port();
-    let sack = |cum_tsn| Chunk::Sack(Sack { cum_tsn, a_rwnd: 1 << 20, gaps: &[], dups: &[] });
     let from = w.log.len();
     let tag = w.info(A, a).tags.0;
-    w.inject(A, (5_000, port), tag, &bytes(&[sack(cum), sack(cum.wrapping_add(out as u32))]));
+    // The first is missed three times.
+    let gaps = [2, 3, 4].map(|last| [GapBlock::new(2, last)]);
+    let sack = |cum_tsn, gaps| Chunk::Sack(Sack { cum_tsn, a_rwnd: 1 << 20, gaps, dups: &[] });
+    let missed = gaps.iter().map(|gaps| sack(cum, gaps));
+    let all: Vec<_> = missed.chain([sack(cum.wrapping_add(out as u32), &[])]).collect();
+    w.inject(A, (5_000, port), tag, &bytes(&all));
     w.pass(ms(100));
     assert_eq!(w.stacks[A].counters().own.sctp_abandoned, 1);
     assert!(

@@ -138,10 +138,13 @@ function boxed(label, table) {
 function tableOf(experiment) {
   const head = make("tr", {}, ...["", ...experiment.heads].map((text) => make("th", { scope: "col" }, text)));
   const cell = (c) => make("td", {}, grouped(c.value), ...c.others.map((other) => make("small", {}, grouped(other))));
-  const rows = experiment.rows.map((row) => {
+  let said = null;
+  const rows = experiment.rows.flatMap((row) => {
     const state = row.broken ? `broke a promise: ${row.broken}` : row.complete ? row.about : `${row.about} (cut short)`;
     const name = make("td", { title: JSON.stringify(row.parameters) }, row.name, make("small", {}, state));
-    return make("tr", {}, name, ...row.cells.map(cell));
+    const under = row.under !== said && row.under ? [make("tr", { class: "under" }, make("th", { colspan: row.cells.length + 1, scope: "rowgroup" }, row.under))] : [];
+    said = row.under;
+    return [...under, make("tr", {}, name, ...row.cells.map(cell))];
   });
   return boxed("Runs", make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
 }

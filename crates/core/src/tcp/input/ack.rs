@@ -92,16 +92,18 @@ impl Conn {
 
     /// Below SND.UNA: too old is an attack (RFC 5961 section 5.2), otherwise it still may carry selective acknowledgements.
     fn old_ack(&mut self, cx: &mut Cx<'_>, seg: &Segment, predicted: bool) -> Option<Disposition> {
-        if predicted {
-            // Header prediction remembers the timestamp before it looks at the acknowledgement (`tcp_rcv_established`).
-            self.store_timestamp(seg);
-        }
         let una = self.tx.snd_una();
         // Nor can bytes be acknowledged that were never sent: the bound is no further back than the first byte, or the SYN of an active
         // open, which Linux counts (`bytes_acked`).
         let uncounted = u64::from(!self.rest.stats.fast.has(fact::ACTIVE));
         let sent = u32::try_from(self.tx.una_offset().saturating_sub(uncounted)).unwrap_or(u32::MAX);
-        if seg.ack.before(una - self.tx.max_window().min(sent)) {
+        let refused = seg.ack.before(una - self.tx.max_window().min(sent));
+        // Header prediction remembers the timestamp before it looks at the acknowledgement (`tcp_rcv_established`). Linux then takes the data,
+        // too; where that is refused, its timestamp would have PAWS refuse what the peer really sends.
+        if predicted && !(refused && seg.payload_len() > 0) {
+            self.store_timestamp(seg);
+        }
+        if refused {
             self.challenge(cx);
             return Some(Disposition::Drop(DropWhy::TcpBadAck));
         }

@@ -14,6 +14,16 @@ use lowwater_wire::tcp::TcpFlags;
 const DELACK_MAX: Duration = Duration::from_millis(200);
 
 impl Conn {
+    /// This may end the wait for an answer to our SYN: a SYN, or the acknowledgement after SYNs have crossed. What a listener began has its
+    /// route from the request, or from its SYN.
+    pub(crate) fn is_answered_by(&self, seg: &Segment) -> bool {
+        match self.state {
+            State::SynSent => seg.has(TcpFlags::SYN),
+            State::SynRecv => seg.has(TcpFlags::ACK) && self.tx.una_offset() == 0 && !self.is_child(),
+            _ => false,
+        }
+    }
+
     pub(super) fn input_syn_sent(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
         self.peer.reconsider(cx.sysctl);
         if seg.has(TcpFlags::ACK) {
