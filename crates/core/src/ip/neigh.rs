@@ -105,7 +105,8 @@ impl Neighbours {
         match entry.state {
             State::Incomplete => {
                 if entry.queue.len() >= NEIGHBOUR_QUEUE_PACKETS {
-                    dropped.extend(entry.queue.pop_front().map(|p| (p, DropWhy::Neighbour)));
+                    // It may be answered yet: nobody is told (`__neigh_event_send`).
+                    dropped.extend(entry.queue.pop_front().map(|p| (p, DropWhy::NeighbourQueue)));
                 }
                 entry.queue.push_back(packet);
                 return Resolve::Queued(false);
@@ -131,7 +132,7 @@ impl Neighbours {
             && let Some(entry) = self.entries.remove(&victim)
         {
             // Unanswered ones have the nearest deadlines, so a scan of addresses does not push out neighbours in use.
-            dropped.extend(entry.queue.into_iter().map(|p| (p, DropWhy::Neighbour)));
+            dropped.extend(entry.queue.into_iter().map(|p| (p, DropWhy::NeighbourTable)));
         }
         self.deadlines.insert((deadline, key));
         self.entries.entry(key).or_insert(Entry {
@@ -251,11 +252,11 @@ impl Neighbours {
         Some(entry)
     }
 
-    /// Forgets the neighbours of a device.
+    /// Forgets the neighbours of a device. What waits for them has no way any more, which is told by who takes the device away.
     pub(super) fn remove_device(&mut self, device: DeviceId, dropped: &mut Vec<(Packet, DropWhy)>) {
         let gone: Vec<Key> = self.entries.keys().filter(|key| key.0 == device).copied().collect();
         for entry in gone.iter().filter_map(|key| self.remove(key)).collect::<Vec<_>>() {
-            dropped.extend(entry.queue.into_iter().map(|p| (p, DropWhy::Neighbour)));
+            dropped.extend(entry.queue.into_iter().map(|p| (p, DropWhy::NoRoute)));
         }
     }
 

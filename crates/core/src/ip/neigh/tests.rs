@@ -112,7 +112,7 @@ fn queue_and_table_are_bounded() {
     for n in 0..=NEIGHBOUR_QUEUE_PACKETS {
         let _ = t.resolve(key(1), packet(n as u8));
     }
-    assert!(matches!(&t.dropped[..], [(p, DropWhy::Neighbour)] if p.payload[0] == 0), "the oldest goes");
+    assert!(matches!(&t.dropped[..], [(p, DropWhy::NeighbourQueue)] if p.payload[0] == 0), "the oldest goes");
     t.n.on_advert(&mut t.w.cx(), key(1), ANSWER);
     for n in 2..3 * NEIGHBOURS_MAX as u32 {
         let _ = t.resolve(key(n), packet(0));

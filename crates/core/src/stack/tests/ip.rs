@@ -1,14 +1,14 @@
 //! What the stack does below the transports: echo, neighbours, drops.
+use super::tcp::{SECOND, listen, options};
 use super::world::{World, at, ipv4_packet, v4, v6};
-use crate::base::{Duration, Instant};
+use crate::base::limits::NEIGHBOUR_QUEUE_PACKETS;
+use crate::base::{DropWhy, Instant, SocketId};
 use crate::device::DeviceCaps;
 use crate::packet::Packet;
 use crate::socket::{ListenAddr, ListenOptions};
-use crate::tcp::SocketOptions;
+use crate::tcp::{SocketOptions, State};
 use bytes::Bytes;
 use lowwater_wire::{checksum, protocol};
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// An ICMP echo request from 10.0.0.1 to 10.0.0.2.
 fn echo_request() -> Packet {
@@ -55,6 +55,29 @@ fn a_neighbour_that_does_not_exist_gives_the_credit_back() {
     w.stacks[0].close(w.now, client).expect("open");
     w.run(SECOND * 30);
     assert_eq!(w.stacks[0].open_sockets(), 0);
+}
+
+/// Two stacks on Ethernet.
+fn on_ethernet() -> World {
+    World::new([1, 2].map(|n| DeviceCaps { ethernet: Some([2, 0, 0, 0, 0, n]), ..DeviceCaps::plain(1_500) }))
+}
+
+#[test]
+fn a_burst_before_the_neighbour_has_answered_fails_no_connection() {
+    for ip in [v4(2), v6(2)] {
+        let mut w = on_ethernet();
+        listen(&mut w, ListenAddr::port(80));
+        let options = options(&w);
+        let burst: Vec<SocketId> = (0..=NEIGHBOUR_QUEUE_PACKETS)
+            .map(|_| w.stacks[0].tcp_connect(w.now, at(ip, 80), None, &options).expect("a route"))
+            .collect();
+        w.run(SECOND * 3);
+        let states: Vec<_> = burst.iter().map(|&id| w.stacks[0].tcp_state(id)).collect();
+        assert_eq!(states, vec![Ok(State::Established); burst.len()], "{ip}");
+        let count = w.stacks[0].counters();
+        assert_eq!(count.tcp_ext.tcp_syn_retrans, 1, "one waited too long, and was lost without a word");
+        assert_eq!((count.drops(DropWhy::NeighbourQueue), count.drops(DropWhy::Neighbour)), (1, 0));
+    }
 }
 
 #[test]
