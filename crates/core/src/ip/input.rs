@@ -136,7 +136,7 @@ impl Ip {
         if self.is_bad_source_v4(src, iface) || has_source_route(view.options()) {
             return Err(DropWhy::BadSource);
         }
-        let to_group = dst.is_multicast() || iface.is_broadcast(dst);
+        let to_group = dst.is_multicast() || self.ifaces.is_broadcast(dst);
         if !self.is_for_us(dst.into(), to_group, device, iface) {
             return Err(DropWhy::NotForUs);
         }
@@ -287,7 +287,7 @@ impl Ip {
         src.octets()[0] == 0
             || src.is_loopback()
             || src.octets()[0] >= 224
-            || iface.is_broadcast(src)
+            || self.ifaces.is_broadcast(src)
             || self.ifaces.owner_of(src.into()).is_some()
     }
 

@@ -121,6 +121,32 @@ fn addresses_are_judged() {
 }
 
 #[test]
+fn the_broadcast_address_of_any_of_our_subnets_is_nobodys_source() {
+    let mut h = Host::new(Link::Ip);
+    let other = DeviceId(1);
+    h.ip.add_device(other, Iface::new(Link::Ip, 1_500)).expect("room");
+    h.ip.add_address(other, cidr("192.168.7.1/24")).expect("free");
+    h.ip.add_address(other, cidr("192.168.7.2/24")).expect("free");
+    let from = || v4("192.168.7.255", "10.0.0.2", |_| {});
+    assert_eq!(h.why(from()), Some(DropWhy::BadSource));
+    for any in [false, true] {
+        h.ip.set_any_address(DEV, any).expect("a device");
+        let Input::Deliver(i) = h.take(v4("10.0.0.1", "192.168.7.255", |_| {})) else {
+            panic!("a broadcast")
+        };
+        assert!(i.to_group, "any address: {any}");
+    }
+    h.ip.set_any_address(DEV, false).expect("a device");
+    assert!(h.ip.remove_address(other, ip("192.168.7.1")));
+    assert_eq!(h.why(from()), Some(DropWhy::BadSource), "the other address still has it");
+    assert!(h.ip.remove_address(other, ip("192.168.7.2")));
+    assert_eq!(h.why(from()), None);
+    h.ip.add_address(other, cidr("192.168.7.1/24")).expect("free");
+    h.ip.remove_device(other, &mut h.out);
+    assert_eq!(h.why(from()), None);
+}
+
+#[test]
 fn loopback_takes_our_own_addresses() {
     let mut h = Host::new(Link::Ip);
     let lo = DeviceId(7);
