@@ -75,8 +75,13 @@ impl Ip {
         let sender = IpAddr::V4(arp.sender_ip);
         let for_us = self.ifaces.owner_of(IpAddr::V4(arp.target_ip)).is_some();
         let probe = arp.sender_ip.is_unspecified();
+        // Those of the loopback device are ours, but not on any wire (RFC 1122 section 3.2.1.3; `arp_process`).
+        if arp.target_ip.is_loopback() {
+            return FrameInput::Drop(DropWhy::NotForUs);
+        }
         let bad_sender = arp.sender_ip.is_multicast()
             || arp.sender_ip.is_broadcast()
+            || arp.sender_ip.is_loopback()
             || !arp.sender_mac.is_unicast()
             || self.ifaces.owner_of(sender).is_some();
         if bad_sender {

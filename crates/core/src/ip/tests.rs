@@ -428,3 +428,52 @@ fn only_a_neighbour_can_solicit() {
         assert_eq!(out.frames.len(), answers, "hop limit {hop_limit}");
     }
 }
+
+/// A broadcast question of a host with the second address.
+fn arp_request(sender: [u8; 4], target: [u8; 4]) -> Packet {
+    let mut bytes = vec![0xff; 6];
+    bytes.extend_from_slice(&MACS[1]);
+    bytes.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    bytes.extend_from_slice(&MACS[1]);
+    bytes.extend(sender);
+    bytes.extend([0; 6]);
+    bytes.extend(target);
+    Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO)
+}
+
+#[test]
+fn loopback_is_not_for_the_wire() {
+    let mut w = World::new(4);
+    let mut host = host(&mut w, 2, Link::Ethernet(MACS[2]));
+    let lo = DeviceId(7);
+    host.add_device(lo, Iface::new(Link::Loopback, 65_535)).expect("room");
+    host.add_address(lo, cidr("127.0.0.1/8")).expect("free");
+    for target in [[127, 0, 0, 1], [127, 9, 9, 9]] {
+        let mut out = Outbox::default();
+        let arp = arp_request([10, 0, 0, 1], target);
+        let got = host.input_frame(&mut w.cx(), DEV, arp, &mut out);
+        assert!(matches!(got, FrameInput::Drop(DropWhy::NotForUs)), "{got:?}");
+        assert!(out.is_empty() && host.neighbours().iter().next().is_none());
+    }
+    let mut out = Outbox::default();
+    let arp = arp_request([127, 0, 0, 9], [10, 0, 0, 2]);
+    let got = host.input_frame(&mut w.cx(), DEV, arp, &mut out);
+    assert!(matches!(got, FrameInput::Drop(DropWhy::BadSource)) && out.is_empty(), "{got:?}");
+    // Nothing from 127.0.0.0/8 has ever left by a wire, whatever somebody quotes.
+    let (_, sent) = send_udp(&mut w, &mut host, "127.0.0.1", "127.0.0.1", 100).frames.remove(0);
+    let mut quoted = sent.to_bytes().to_vec();
+    quoted[16..20].copy_from_slice(&[8, 8, 8, 8]);
+    let sent = Packet::received(Bytes::from(quoted), Offload::default(), w.now);
+    let mut error = too_big(&mut w, &sent, 600).payload.to_vec();
+    error[19] = 2;
+    error[10..12].fill(0);
+    let sum = lowwater_wire::checksum::checksum(&error[..20]);
+    error[10..12].copy_from_slice(&sum.to_be_bytes());
+    let error = || Packet::received(Bytes::copy_from_slice(&error), Offload::default(), w.now);
+    let (from_wire, from_lo) = (error(), error());
+    host.set_any_address(DEV, true).expect("a device");
+    let got = host.input(&mut w.cx(), DEV, from_wire, &mut out);
+    assert!(matches!(got, Input::Drop(DropWhy::IcmpForeign)), "{got:?}");
+    let got = host.input(&mut w.cx(), lo, from_lo, &mut out);
+    assert!(matches!(got, Input::Error(_)), "{got:?}");
+}
