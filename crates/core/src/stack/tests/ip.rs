@@ -1,11 +1,13 @@
 //! What the stack does below the transports: echo, neighbours, drops.
-use super::tcp::{SECOND, listen, options};
+use super::tcp::{NO_FLAGS, SECOND, listen, options};
 use super::world::{World, at, ipv4_packet, v4, v6};
 use crate::base::limits::NEIGHBOUR_QUEUE_PACKETS;
 use crate::base::{DropWhy, Instant, SocketId};
 use crate::device::DeviceCaps;
+use crate::ip::neigh::State as Neighbour;
 use crate::packet::Packet;
 use crate::socket::{ListenAddr, ListenOptions};
+use crate::stack::Event;
 use crate::tcp::{SocketOptions, State};
 use bytes::Bytes;
 use lowwater_wire::{checksum, protocol};
@@ -78,6 +80,35 @@ fn a_burst_before_the_neighbour_has_answered_fails_no_connection() {
         assert_eq!(count.tcp_ext.tcp_syn_retrans, 1, "one waited too long, and was lost without a word");
         assert_eq!((count.drops(DropWhy::NeighbourQueue), count.drops(DropWhy::Neighbour)), (1, 0));
     }
+}
+
+#[test]
+fn who_hears_nothing_keeps_no_neighbour_reachable() {
+    let mut w = on_ethernet();
+    let listener = listen(&mut w, ListenAddr::port(80));
+    let options = options(&w);
+    let client = w.stacks[0].tcp_connect(w.now, at(v4(2), 80), None, &options).expect("a route");
+    w.until("connected", |w| w.saw(0, Event::Connected(client)));
+    w.until("accepted", |w| w.saw(1, Event::Accepted(listener)));
+    let (server, _) = w.stacks[1].tcp_accept(w.now, listener).expect("one waits");
+    let state = |w: &World| w.stacks[0].ip.neighbours().get(w.devs[0], v4(2)).map(|(state, _)| state);
+    assert_eq!(state(&w), Some(Neighbour::Reachable));
+    // What progresses confirms, for longer than a neighbour is believed without it.
+    for _ in 0..60 {
+        w.stacks[0].tcp_send(w.now, client, b"on", NO_FLAGS).expect("room");
+        w.run(SECOND);
+        assert_eq!(state(&w), Some(Neighbour::Reachable));
+    }
+    let before = w.stacks[0].counters().tcp.in_segs;
+    w.lose_every = 1;
+    w.stacks[1].tcp_send(w.now, server, b"unheard", NO_FLAGS).expect("room");
+    w.run(SECOND * 46);
+    let end = w.now + SECOND * 60;
+    while w.now < end {
+        assert!(w.step(), "it is sent again");
+        assert_ne!(state(&w), Some(Neighbour::Reachable), "{:?}", w.now);
+    }
+    assert!(w.stacks[0].counters().tcp.in_segs > before + 5, "the first, and again and again");
 }
 
 #[test]
