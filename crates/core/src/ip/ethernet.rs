@@ -15,6 +15,8 @@ use lowwater_wire::ether::{EtherAddr, EtherRepr, EtherView, HEADER_LEN, TYPE_ARP
 pub enum FrameInput {
     /// An IP packet, for GRO or [`Ip::input`].
     Packet(Packet),
+    /// One that has come to all of the link or to a group of it, for [`Ip::input_to_group`].
+    ToGroup(Packet),
     /// ARP, dealt with.
     Consumed,
     /// Dropped; the caller counts the reason.
@@ -55,6 +57,7 @@ impl Ip {
         }
         strip(&mut frame, HEADER_LEN);
         match ethertype {
+            TYPE_IPV4 | TYPE_IPV6 if dst.is_multicast() => FrameInput::ToGroup(frame),
             TYPE_IPV4 | TYPE_IPV6 => FrameInput::Packet(frame),
             TYPE_ARP => self.input_arp(cx, (device, mac), &frame.to_bytes(), out),
             _ => FrameInput::Drop(DropWhy::EtherType),

@@ -119,6 +119,10 @@ impl Ip {
         match repr {
             Ok(Icmp6Repr::Nd(nd)) => self.input_nd(cx, ingress, &nd, out),
             Ok(Icmp6Repr::EchoRequest { ident, seq, data }) => {
+                // For all of a link, and yet for one host: no amplification either.
+                if ingress.to_group && !ingress.dst.is_multicast() {
+                    return Input::Drop(DropWhy::IcmpIgnored);
+                }
                 let Some(IpAddr::V6(from)) = self.answering_address(ingress, cx) else {
                     return Input::Drop(DropWhy::NoRoute);
                 };

@@ -44,7 +44,7 @@ impl Ip {
             }
             NdRepr::NeighbourAdvert { solicited, override_cached, target, target_link, .. } => {
                 // RFC 4861 section 7.1.2; and nobody else may speak for our addresses.
-                if (solicited && ingress.to_group) || self.ifaces.owner_of(target.into()).is_some() {
+                if (solicited && dst.is_multicast()) || self.ifaces.owner_of(target.into()).is_some() {
                     return Input::Drop(DropWhy::Malformed);
                 }
                 if target_link.is_some_and(|mac| !mac.is_unicast()) {

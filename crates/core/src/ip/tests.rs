@@ -23,11 +23,13 @@ fn talk(w: &mut World, hosts: &mut [Ip; 2], first: Outbox) -> Vec<(usize, Input)
         let (to, frame) = queue.remove(0);
         let mut out = Outbox::default();
         let cx = &mut w.cx();
-        if let FrameInput::Packet(p) = hosts[to].input_frame(cx, DEV, flat(&frame), &mut out) {
-            match hosts[to].input(cx, DEV, p, &mut out) {
-                Input::Consumed => {}
-                other => got.push((to, other)),
-            }
+        let input = match hosts[to].input_frame(cx, DEV, flat(&frame), &mut out) {
+            FrameInput::Packet(p) => hosts[to].input(cx, DEV, p, &mut out),
+            FrameInput::ToGroup(p) => hosts[to].input_to_group(cx, DEV, p, &mut out),
+            FrameInput::Consumed | FrameInput::Drop(_) => Input::Consumed,
+        };
+        if !matches!(input, Input::Consumed) {
+            got.push((to, input));
         }
         queue.extend(out.frames.into_iter().map(|(_, p)| (1 - to, p)));
     }
@@ -411,6 +413,32 @@ fn damaged_messages_are_not_believed() {
 }
 
 #[test]
+fn what_partly_came_to_all_of_a_link_is_answered_by_nobody() {
+    for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+        for group in [None, Some(0), Some(1)] {
+            let mut w = World::new(4);
+            let mut hosts = [host(&mut w, 1, Link::Ip), host(&mut w, 2, Link::Ip)];
+            let take = |w: &mut World, host: &mut Ip, p: &Packet, group: bool, out: &mut Outbox| {
+                let (p, cx) = (flat(p), &mut w.cx());
+                if group { host.input_to_group(cx, DEV, p, out) } else { host.input(cx, DEV, p, out) }
+            };
+            let mut out = Outbox::default();
+            let request = ping(&mut w, &mut hosts[0], src, dst, 2_000);
+            for (n, (_, fragment)) in request.frames.iter().enumerate() {
+                take(&mut w, &mut hosts[1], fragment, group == Some(n), &mut out);
+            }
+            assert_eq!(out.frames.is_empty(), group.is_some(), "{src}: echo, {group:?}");
+            out.frames.clear();
+            let sent = send_udp(&mut w, &mut hosts[0], src, dst, 2_000);
+            take(&mut w, &mut hosts[1], &sent.frames[0].1, group == Some(0), &mut out);
+            w.sleep(30_000);
+            hosts[1].on_timeout(&mut w.cx(), &mut out);
+            assert_eq!(out.frames.is_empty(), group == Some(0), "{src}: time exceeded, {group:?}");
+        }
+    }
+}
+
+#[test]
 fn only_a_neighbour_can_solicit() {
     let mut w = World::new(4);
     let mut hosts = ethernet_pair(&mut w);
@@ -421,10 +449,10 @@ fn only_a_neighbour_can_solicit() {
         bytes[14 + 7] = hop_limit;
         let frame = Packet::received(Bytes::from(bytes), Offload::default(), w.now);
         let mut out = Outbox::default();
-        let FrameInput::Packet(p) = hosts[1].input_frame(&mut w.cx(), DEV, frame, &mut out) else {
+        let FrameInput::ToGroup(p) = hosts[1].input_frame(&mut w.cx(), DEV, frame, &mut out) else {
             panic!("to our group")
         };
-        let _ = hosts[1].input(&mut w.cx(), DEV, p, &mut out);
+        let _ = hosts[1].input_to_group(&mut w.cx(), DEV, p, &mut out);
         assert_eq!(out.frames.len(), answers, "hop limit {hop_limit}");
     }
 }

@@ -232,9 +232,12 @@ proptest! {
                 packet.offload.csum = Csum::Valid;
             }
             let (mut cx, out) = (h.w.cx(), &mut h.out);
-            if let FrameInput::Packet(p) = h.ip.input_frame(&mut cx, DEV, packet, out)
-                && let Input::Deliver(i) = h.ip.input(&mut cx, DEV, p, out)
-            {
+            let input = match h.ip.input_frame(&mut cx, DEV, packet, out) {
+                FrameInput::Packet(p) if any_address => h.ip.input_to_group(&mut cx, DEV, p, out),
+                FrameInput::Packet(p) | FrameInput::ToGroup(p) => h.ip.input(&mut cx, DEV, p, out),
+                FrameInput::Consumed | FrameInput::Drop(_) => Input::Consumed,
+            };
+            if let Input::Deliver(i) = input {
                 prop_assert!(usize::from(i.l4_offset) <= i.packet.len());
                 let _ = (i.l4(), i.payload(20), i.checksum_ok(), i.pseudo());
                 h.ip.unreachable(&mut cx, &i, Unreachable::Port, out);

@@ -5,7 +5,7 @@ use crate::base::limits::NEIGHBOUR_QUEUE_PACKETS;
 use crate::base::{DropWhy, Instant, SocketId};
 use crate::device::DeviceCaps;
 use crate::ip::neigh::State as Neighbour;
-use crate::packet::Packet;
+use crate::packet::{Offload, Packet};
 use crate::socket::{ListenAddr, ListenOptions};
 use crate::stack::Event;
 use crate::tcp::{SocketOptions, State};
@@ -109,6 +109,43 @@ fn who_hears_nothing_keeps_no_neighbour_reachable() {
         assert_ne!(state(&w), Some(Neighbour::Reachable), "{:?}", w.now);
     }
     assert!(w.stacks[0].counters().tcp.in_segs > before + 5, "the first, and again and again");
+}
+
+#[test]
+fn what_came_to_all_of_a_link_is_answered_by_nobody() {
+    for (from, to) in [(v4(1), v4(2)), (v6(1), v6(2))] {
+        let mut w = on_ethernet();
+        listen(&mut w, ListenAddr::port(80));
+        let open = w.stacks[1].udp_bind(w.now, at(to, 7)).expect("free");
+        let client = w.stacks[0].udp_bind(w.now, at(from, 0)).expect("free");
+        w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"known now"), at(to, 7)).expect("room");
+        w.run(SECOND);
+        let before = w.stacks[1].counters().ip.out_requests;
+        w.to_all = true;
+        let options = options(&w);
+        for port in [80, 81] {
+            w.stacks[0].tcp_connect(w.now, at(to, port), None, &options).expect("a route");
+        }
+        for port in [7, 8] {
+            let data = Bytes::from_static(b"for all");
+            w.stacks[0].udp_send_to(w.now, client, data, at(to, port)).expect("room");
+        }
+        if to.is_ipv4() {
+            let mut frame = vec![0xff; 6];
+            frame.extend([2, 0, 0, 0, 0, 1, 8, 0]);
+            frame.extend_from_slice(&echo_request().to_bytes());
+            let frame = Packet::received(Bytes::from(frame), Offload::default(), w.now);
+            w.stacks[1].receive(w.now, w.devs[1], frame);
+        }
+        w.run(SECOND / 2);
+        let count = w.stacks[1].counters();
+        assert_eq!(count.ip.out_requests, before, "{to}");
+        assert_eq!(count.udp.no_ports, 1, "they did come");
+        // A datagram is for whoever waits for it.
+        for data in [&b"known now"[..], b"for all"] {
+            assert_eq!(w.stacks[1].udp_recv_from(w.now, open).map(|(d, _)| d), Ok(Bytes::from_static(data)));
+        }
+    }
 }
 
 #[test]
