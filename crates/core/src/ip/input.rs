@@ -222,6 +222,9 @@ impl Ip {
         if !self.is_for_us(dst.into(), dst.is_multicast(), device, iface) {
             return Err(DropWhy::NotForUs);
         }
+        if !dst.is_multicast() && !self.answers_stay(src, dst, device) {
+            return Err(DropWhy::BadSource);
+        }
         let to_group = dst.is_multicast() || came.to_group;
         let packet = trim(packet, total);
         // Extension headers and ICMP are read as one piece.
@@ -302,6 +305,13 @@ impl Ip {
             || src.is_loopback()
             || src.to_ipv4_mapped().is_some()
             || self.ifaces.owner_of(src.into()).is_some()
+    }
+
+    /// An answer from `dst` to `src` would leave by the device that the question came by, if no other link may see it: sockets do not know
+    /// zones (RFC 4007 section 9), so that a link-local source is no one's whom we could answer where our address is another device's.
+    fn answers_stay(&self, src: Ipv6Addr, dst: Ipv6Addr, device: DeviceId) -> bool {
+        !src.is_unicast_link_local()
+            || self.best_route(Some(dst.into()), src.into()).is_none_or(|way| way.device == device)
     }
 
     fn is_for_us(&self, dst: IpAddr, to_group: bool, device: DeviceId, iface: &Iface) -> bool {

@@ -63,7 +63,7 @@ impl Ip {
 
     /// Our own addresses are reached over loopback where there is one. Link-local destinations leave by the device that the
     /// source belongs to; all others by the best route.
-    fn best_route(&self, src: Option<IpAddr>, dst: IpAddr) -> Option<Route> {
+    pub(super) fn best_route(&self, src: Option<IpAddr>, dst: IpAddr) -> Option<Route> {
         if self.ifaces.owner_of(dst).is_some()
             && let Some(loopback) = self.ifaces.loopback()
         {

@@ -505,3 +505,26 @@ fn loopback_is_not_for_the_wire() {
     let got = host.input(&mut w.cx(), lo, from_lo, &mut out);
     assert!(matches!(got, Input::Error(_)), "{got:?}");
 }
+
+#[test]
+fn an_answer_to_a_link_local_source_stays_on_its_link() {
+    let mut w = World::new(4);
+    let mut host = host(&mut w, 2, Link::Ethernet(MACS[2]));
+    let second = DeviceId(1);
+    host.add_device(second, Iface::new(Link::Ethernet(MACS[1]), 1_500)).expect("room");
+    host.add_address(second, cidr("fd01::2/64")).expect("free");
+    let mut asker = Ip::new(&mut w.rng);
+    asker.add_device(DEV, Iface::new(Link::Ip, 1_500)).expect("room");
+    asker.add_route(Route::on_link(cidr("::/0"), DEV)).expect("room");
+    for (to, why) in [("fd00::2", None), ("fd01::2", Some(DropWhy::BadSource))] {
+        let (_, request) = ping(&mut w, &mut asker, "fe80::9", to, 8).frames.remove(0);
+        let mut out = Outbox::default();
+        let got = match host.input(&mut w.cx(), DEV, flat(&request), &mut out) {
+            Input::Consumed => None,
+            Input::Drop(why) => Some(why),
+            other => panic!("{other:?}"),
+        };
+        assert!(out.frames.iter().all(|(device, _)| *device == DEV), "{to}: not by another device");
+        assert_eq!((got, out.frames.len()), (why, usize::from(why.is_none())), "{to}");
+    }
+}
