@@ -8,6 +8,7 @@ use bytes::{Buf as _, Bytes};
 use core::net::{IpAddr, Ipv4Addr};
 use lowwater_wire::arp::{ArpOperation, ArpRepr, ArpView};
 use lowwater_wire::ether::{EtherAddr, EtherRepr, EtherView, HEADER_LEN, TYPE_ARP, TYPE_IPV4, TYPE_IPV6};
+use std::collections::VecDeque;
 
 /// What became of a frame.
 #[derive(Debug)]
@@ -93,7 +94,7 @@ impl Ip {
         let asks_us = for_us && arp.operation == ArpOperation::Request;
         if !probe {
             let waiting = if asks_us {
-                self.neigh.on_solicit(cx, (device, sender), arp.sender_mac, &mut out.dropped)
+                self.asked_by(cx, (device, sender), arp.sender_mac, out)
             } else {
                 let solicited = for_us && arp.operation == ArpOperation::Reply;
                 let advert = Advert { mac: Some(arp.sender_mac), solicited, override_cached: true };
@@ -114,13 +115,33 @@ impl Ip {
         FrameInput::Consumed
     }
 
+    /// A neighbour that asks for us will be answered by IP soon, so its address is remembered. Nothing is ever sent straight to who is not on the
+    /// link, so of that one nothing is. (Linux remembers both unless `rp_filter` says otherwise.) Returns what waited for it.
+    pub(super) fn asked_by(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (device, asker): (DeviceId, IpAddr),
+        mac: EtherAddr,
+        out: &mut Outbox,
+    ) -> VecDeque<Packet> {
+        let way = self.routes.lookup(asker, |route| route.device == device);
+        let on_link = source::scope(asker) == source::LINK
+            // It may be a gateway to which a more particular route does not lead.
+            || self.neigh.get(device, asker).is_some()
+            || way.is_some_and(|route| route.gateway.is_none_or(|gateway| gateway == asker));
+        if !on_link {
+            return VecDeque::new();
+        }
+        self.neigh.on_solicit(cx, (device, asker), mac, &mut out.dropped)
+    }
+
     /// Sends what waited for `addr`, in order.
     pub(super) fn release(
         &self,
         device: DeviceId,
         addr: IpAddr,
         to: EtherAddr,
-        waiting: std::collections::VecDeque<Packet>,
+        waiting: VecDeque<Packet>,
         out: &mut Outbox,
     ) {
         let Some(from) = self.ifaces.get(device).and_then(Iface::mac) else { return };

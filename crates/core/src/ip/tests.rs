@@ -457,6 +457,54 @@ fn only_a_neighbour_can_solicit() {
     }
 }
 
+#[test]
+fn who_asks_from_elsewhere_is_answered_and_not_remembered() {
+    let mut w = World::new(4);
+    let mut host = host(&mut w, 2, Link::Ethernet(MACS[2]));
+    // A gateway outside of our subnets is a neighbour all the same.
+    host.add_route(Route::via(cidr("198.51.100.0/24"), ip("198.51.100.1"), DEV)).expect("room");
+    // So is one that somebody waits for, although another gateway leads to its address.
+    host.add_route(Route::via(cidr("203.0.113.0/24"), ip("10.0.0.1"), DEV)).expect("room");
+    host.add_route(Route::via(cidr("203.0.114.0/24"), ip("203.0.113.1"), DEV)).expect("room");
+    assert_eq!(send_udp(&mut w, &mut host, "10.0.0.2", "203.0.114.9", 9).frames.len(), 1, "a question");
+    for (sender, known) in [
+        ([10, 0, 0, 9], true),
+        ([203, 0, 113, 2], false),
+        ([192, 0, 2, 1], false),
+        ([198, 51, 100, 1], true),
+        ([198, 51, 100, 2], false),
+        ([169, 254, 3, 4], true),
+    ] {
+        let mut out = Outbox::default();
+        let arp = arp_request(sender, [10, 0, 0, 2]);
+        assert!(matches!(host.input_frame(&mut w.cx(), DEV, arp, &mut out), FrameInput::Consumed));
+        assert_eq!(out.frames.len(), 1, "answered");
+        assert_eq!(host.neighbours().get(DEV, sender.into()).is_some(), known, "{sender:?}");
+    }
+    let mut out = Outbox::default();
+    host.input_frame(&mut w.cx(), DEV, arp_request([203, 0, 113, 1], [10, 0, 0, 2]), &mut out);
+    assert_eq!(out.frames.len(), 2, "what waited, and the answer");
+    for (sender, known) in [("fd00::9", true), ("2001:db8::1", false), ("fe80::ff:fe00:1", true)] {
+        let mut out = Outbox::default();
+        let mut asker = Ip::new(&mut w.rng);
+        asker.add_device(DEV, Iface::new(Link::Ethernet(MACS[1]), 1_500)).expect("room");
+        if !asker.ifaces().is_configured(ip(sender)) {
+            asker.add_address(DEV, cidr(&format!("{sender}/128"))).expect("free");
+        }
+        asker.add_route(Route::on_link(cidr("fd00::2/128"), DEV)).expect("room");
+        let (_, solicit) = send_udp(&mut w, &mut asker, sender, "fd00::2", 9).frames.remove(0);
+        let FrameInput::ToGroup(p) = host.input_frame(&mut w.cx(), DEV, flat(&solicit), &mut out) else {
+            panic!("to our group")
+        };
+        assert!(matches!(host.input_to_group(&mut w.cx(), DEV, p, &mut out), Input::Consumed));
+        assert_eq!(out.frames.len(), 1, "answered");
+        assert_eq!(out.frames[0].1.to_bytes()[..6], MACS[1], "{sender}: who asked is not asked back");
+        let state = host.neighbours().get(DEV, ip(sender)).map(|(state, _)| state);
+        // An answer is no use that the neighbour would have to be probed for.
+        assert_eq!(state, known.then_some(neigh::State::Stale), "{sender}");
+    }
+}
+
 /// A broadcast question of a host with the second address.
 fn arp_request(sender: [u8; 4], target: [u8; 4]) -> Packet {
     let mut bytes = vec![0xff; 6];
