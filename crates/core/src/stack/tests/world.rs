@@ -223,7 +223,7 @@ impl World {
 }
 
 /// ICMP "fragmentation needed" from 10.0.0.254 about `packet`.
-fn too_big(packet: &Packet, mtu: u16, now: Instant) -> Packet {
+pub(super) fn too_big(packet: &Packet, mtu: u16, now: Instant) -> Packet {
     let quote = packet.to_bytes().slice(..28.min(packet.len()));
     let mut icmp = vec![3, 4, 0, 0, 0, 0];
     icmp.extend(mtu.to_be_bytes());
