@@ -6,6 +6,7 @@ use crate::base::{DropWhy, Instant, SocketId};
 use crate::device::DeviceCaps;
 use crate::ip::neigh::State as Neighbour;
 use crate::packet::{Offload, Packet};
+use crate::sctp::{SctpOptions, SendInfo};
 use crate::socket::{ListenAddr, ListenOptions};
 use crate::stack::Event;
 use crate::tcp::{SocketOptions, State};
@@ -109,6 +110,22 @@ fn who_hears_nothing_keeps_no_neighbour_reachable() {
         assert_ne!(state(&w), Some(Neighbour::Reachable), "{:?}", w.now);
     }
     assert!(w.stacks[0].counters().tcp.in_segs > before + 5, "the first, and again and again");
+}
+
+#[test]
+fn what_an_association_has_acknowledged_confirms_its_neighbour() {
+    let mut w = on_ethernet();
+    let options = SctpOptions::new(w.stacks[0].sysctl());
+    w.stacks[1].sctp_listen(w.now, &[at(v4(2), 80)], 16, options.clone()).expect("free");
+    let client = w.stacks[0].sctp_connect(w.now, &[at(v4(2), 80)], &[], options).expect("a route");
+    w.until("connected", |w| w.saw(0, Event::Connected(client)));
+    let state = |w: &World| w.stacks[0].ip.neighbours().get(w.devs[0], v4(2)).map(|(state, _)| state);
+    for _ in 0..60 {
+        let data = Bytes::from_static(b"on");
+        w.stacks[0].sctp_send(w.now, client, data, SendInfo::default()).expect("room");
+        w.run(SECOND);
+        assert_eq!(state(&w), Some(Neighbour::Reachable), "{:?}", w.now);
+    }
 }
 
 #[test]
