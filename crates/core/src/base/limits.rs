@@ -1,4 +1,5 @@
 //! Every bound of the core that is not a sysctl, with the reason for its size.
+use super::Duration;
 
 /// Largest IP packet, super-packets included (`IP_MAX_MTU`).
 pub const MAX_PACKET_BYTES: usize = 65_535;
@@ -18,6 +19,10 @@ pub const MIN_PMTU_V6: u16 = 1_280;
 pub const NEIGHBOUR_QUEUE_PACKETS: usize = 64;
 /// Neighbours per stack (`gc_thresh3`).
 pub const NEIGHBOURS_MAX: usize = 1_024;
+/// Destinations that an unconnected UDP socket remembers, so that what a router says of the way there can be about a datagram of ours.
+pub const UDP_RECENT_MAX: usize = 256;
+/// How long: queues on the way are shorter.
+pub const UDP_RECENT_TIME: Duration = Duration::from_secs(60);
 /// Path MTU entries per stack.
 pub const PMTU_ENTRIES_MAX: usize = 1_024;
 /// Servers whose Fast Open cookie a stack remembers; the oldest is forgotten first.

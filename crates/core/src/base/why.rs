@@ -130,8 +130,12 @@ drop_reasons! {
     NoRoute = "no_route",
     /// The packet is too big for the path and may not be fragmented.
     TooBig = "too_big",
-    /// The neighbour's link address could not be found, or too many packets wait for it.
+    /// The neighbour's link address could not be found.
     Neighbour = "neighbour",
+    /// Too many packets wait for a neighbour's link address: the oldest went (Linux: `unres_discards`).
+    NeighbourQueue = "neighbour_queue",
+    /// It waited for a neighbour that another one has pushed out of the full table (Linux: `table_fulls`).
+    NeighbourTable = "neighbour_table",
     /// A queue below the transport was full.
     QueueFull = "queue_full",
     /// A queueing discipline gave up a packet that it had taken: congestion on purpose.

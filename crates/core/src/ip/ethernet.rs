@@ -8,6 +8,7 @@ use bytes::{Buf as _, Bytes};
 use core::net::{IpAddr, Ipv4Addr};
 use lowwater_wire::arp::{ArpOperation, ArpRepr, ArpView};
 use lowwater_wire::ether::{EtherAddr, EtherRepr, EtherView, HEADER_LEN, TYPE_ARP, TYPE_IPV4, TYPE_IPV6};
+use std::collections::VecDeque;
 
 /// What became of a frame.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ use lowwater_wire::ether::{EtherAddr, EtherRepr, EtherView, HEADER_LEN, TYPE_ARP
 pub enum FrameInput {
     /// An IP packet, for GRO or [`Ip::input`].
     Packet(Packet),
+    /// One that has come to all of the link or to a group of it, for [`Ip::input_to_group`].
+    ToGroup(Packet),
     /// ARP, dealt with.
     Consumed,
     /// Dropped; the caller counts the reason.
@@ -55,6 +58,7 @@ impl Ip {
         }
         strip(&mut frame, HEADER_LEN);
         match ethertype {
+            TYPE_IPV4 | TYPE_IPV6 if dst.is_multicast() => FrameInput::ToGroup(frame),
             TYPE_IPV4 | TYPE_IPV6 => FrameInput::Packet(frame),
             TYPE_ARP => self.input_arp(cx, (device, mac), &frame.to_bytes(), out),
             _ => FrameInput::Drop(DropWhy::EtherType),
@@ -75,8 +79,13 @@ impl Ip {
         let sender = IpAddr::V4(arp.sender_ip);
         let for_us = self.ifaces.owner_of(IpAddr::V4(arp.target_ip)).is_some();
         let probe = arp.sender_ip.is_unspecified();
+        // Those of the loopback device are ours, but not on any wire (RFC 1122 section 3.2.1.3; `arp_process`).
+        if arp.target_ip.is_loopback() {
+            return FrameInput::Drop(DropWhy::NotForUs);
+        }
         let bad_sender = arp.sender_ip.is_multicast()
             || arp.sender_ip.is_broadcast()
+            || arp.sender_ip.is_loopback()
             || !arp.sender_mac.is_unicast()
             || self.ifaces.owner_of(sender).is_some();
         if bad_sender {
@@ -85,7 +94,7 @@ impl Ip {
         let asks_us = for_us && arp.operation == ArpOperation::Request;
         if !probe {
             let waiting = if asks_us {
-                self.neigh.on_solicit(cx, (device, sender), arp.sender_mac, &mut out.dropped)
+                self.asked_by(cx, (device, sender), arp.sender_mac, out)
             } else {
                 let solicited = for_us && arp.operation == ArpOperation::Reply;
                 let advert = Advert { mac: Some(arp.sender_mac), solicited, override_cached: true };
@@ -106,13 +115,33 @@ impl Ip {
         FrameInput::Consumed
     }
 
+    /// A neighbour that asks for us will be answered by IP soon, so its address is remembered. Nothing is ever sent straight to who is not on the
+    /// link, so of that one nothing is. (Linux remembers both unless `rp_filter` says otherwise.) Returns what waited for it.
+    pub(super) fn asked_by(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (device, asker): (DeviceId, IpAddr),
+        mac: EtherAddr,
+        out: &mut Outbox,
+    ) -> VecDeque<Packet> {
+        let way = self.routes.lookup(asker, |route| route.device == device);
+        let on_link = source::scope(asker) == source::LINK
+            // It may be a gateway to which a more particular route does not lead.
+            || self.neigh.get(device, asker).is_some()
+            || way.is_some_and(|route| route.gateway.is_none_or(|gateway| gateway == asker));
+        if !on_link {
+            return VecDeque::new();
+        }
+        self.neigh.on_solicit(cx, (device, asker), mac, &mut out.dropped)
+    }
+
     /// Sends what waited for `addr`, in order.
     pub(super) fn release(
         &self,
         device: DeviceId,
         addr: IpAddr,
         to: EtherAddr,
-        waiting: std::collections::VecDeque<Packet>,
+        waiting: VecDeque<Packet>,
         out: &mut Outbox,
     ) {
         let Some(from) = self.ifaces.get(device).and_then(Iface::mac) else { return };

@@ -1,6 +1,7 @@
 //! Incoming ICMP: answers echo requests, and turns errors into [`IcmpError`]s for the flows they concern.
 use super::icmp::{Embedded, IcmpError, IcmpKind, IcmpMessage, Unreachable, quoted_ttl};
 use super::icmp_output::message_packet;
+use super::iface::Link;
 use super::{Ingress, Input, Ip, Outbox, OutputParams};
 use crate::base::{Cx, DropWhy, Error};
 use core::net::{IpAddr, Ipv6Addr};
@@ -118,6 +119,10 @@ impl Ip {
         match repr {
             Ok(Icmp6Repr::Nd(nd)) => self.input_nd(cx, ingress, &nd, out),
             Ok(Icmp6Repr::EchoRequest { ident, seq, data }) => {
+                // For all of a link, and yet for one host: no amplification either.
+                if ingress.to_group && !ingress.dst.is_multicast() {
+                    return Input::Drop(DropWhy::IcmpIgnored);
+                }
                 let Some(IpAddr::V6(from)) = self.answering_address(ingress, cx) else {
                     return Input::Drop(DropWhy::NoRoute);
                 };
@@ -184,8 +189,10 @@ impl Ip {
         cx.count.icmp.in_dest_unreachs +=
             u64::from(matches!(kind, IcmpKind::Unreachable(_) | IcmpKind::TooBig(_)));
         // RFC 5927 section 4: first of all it must be about a packet that we could have sent.
+        let from_wire = self.ifaces.get(ingress.device).is_none_or(|iface| iface.link != Link::Loopback);
         let ours = self.ifaces.owner_of(embedded.src).is_some()
             || self.ifaces.iter().any(|(_, iface)| iface.any_address);
+        let ours = ours && !(from_wire && embedded.src.is_loopback());
         if !ours || embedded.src.is_ipv4() != from.is_ipv4() {
             return Input::Drop(DropWhy::IcmpForeign);
         }

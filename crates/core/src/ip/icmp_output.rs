@@ -60,8 +60,9 @@ impl Ip {
             cx.count.dropped(DropWhy::ReassemblyTimeout);
         }
         let Some(first) = &a.first else { return };
-        let to_group = self.ifaces.owner_of(a.key.dst).is_none()
-            && !self.ifaces.get(a.device).is_some_and(|iface| iface.any_address);
+        let to_group = a.to_group
+            || self.ifaces.owner_of(a.key.dst).is_none()
+                && !self.ifaces.get(a.device).is_some_and(|iface| iface.any_address);
         let quote = Packet::received(Bytes::copy_from_slice(first), Offload::default(), cx.now);
         let about = About { src: a.key.src, dst: a.key.dst, to_group, quote: &quote };
         self.report(cx, &about, Report::ReassemblyTimeExceeded, out);

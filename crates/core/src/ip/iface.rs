@@ -3,7 +3,7 @@ use super::cidr::Cidr;
 use crate::base::{DeviceId, Error};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use lowwater_wire::ether::{self, EtherAddr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Devices per stack.
 pub const DEVICES_MAX: usize = 256;
@@ -124,6 +124,8 @@ pub struct Ifaces {
     devices: BTreeMap<DeviceId, Iface>,
     /// Addresses of all devices: the weak host model (RFC 1122 section 3.3.4.2), as Linux has it.
     local: BTreeMap<IpAddr, DeviceId>,
+    /// Broadcast addresses of all their subnets.
+    broadcasts: BTreeSet<Ipv4Addr>,
 }
 
 impl Ifaces {
@@ -157,6 +159,18 @@ impl Ifaces {
         self.local.contains_key(&addr)
     }
 
+    /// True for the limited broadcast address and that of any subnet of ours: which of our devices a packet came by does not change what its address
+    /// means (`fib_validate_source`, `ip_route_input_slow`).
+    #[must_use]
+    pub fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
+        addr.is_broadcast() || self.broadcasts.contains(&addr)
+    }
+
+    fn find_broadcasts(&mut self) {
+        let addresses = self.devices.values().flat_map(|iface| &iface.addresses);
+        self.broadcasts = addresses.filter_map(|c| c.broadcast()).collect();
+    }
+
     /// The loopback device, where there is one.
     #[must_use]
     pub fn loopback(&self) -> Option<DeviceId> {
@@ -182,6 +196,7 @@ impl Ifaces {
     pub(super) fn remove(&mut self, device: DeviceId) {
         self.devices.remove(&device);
         self.local.retain(|_, on| *on != device);
+        self.find_broadcasts();
     }
 
     pub(super) fn add_address(&mut self, device: DeviceId, cidr: Cidr) -> Result<(), Error> {
@@ -198,6 +213,7 @@ impl Ifaces {
         }
         iface.addresses.push(cidr);
         self.local.insert(addr, device);
+        self.broadcasts.extend(cidr.broadcast());
         Ok(())
     }
 
@@ -205,7 +221,9 @@ impl Ifaces {
         let iface = self.devices.get_mut(&device)?;
         let at = iface.addresses.iter().position(|c| c.addr() == addr)?;
         self.local.remove(&addr);
-        Some(iface.addresses.remove(at))
+        let cidr = iface.addresses.remove(at);
+        self.find_broadcasts();
+        Some(cidr)
     }
 }
 

@@ -20,7 +20,8 @@ pub struct Ingress {
     pub tos: u8,
     /// TTL or hop limit.
     pub ttl: u8,
-    /// The destination is a broadcast or multicast address, which TCP must ignore (RFC 9293 section 3.9.2.3).
+    /// The destination is a broadcast or multicast address, or that of the frame was: TCP must ignore it (RFC 9293 section 3.9.2.3), and
+    /// nobody answers it.
     pub to_group: bool,
     /// Offset of the transport header from the start of the IP header.
     pub l4_offset: u16,

@@ -66,9 +66,25 @@ fn has_source_route(mut options: &[u8]) -> bool {
 impl Ip {
     /// Takes in one packet without link header. Answers to it (echo replies, errors, neighbour advertisements) go to `out`.
     pub fn input(&mut self, cx: &mut Cx<'_>, device: DeviceId, packet: Packet, out: &mut Outbox) -> Input {
+        self.take_in(cx, Came { device, to_group: false, fragments: true }, packet, out)
+    }
+
+    /// The same for a packet whose frame has come to a group or to all of its link: whatever its destination, nobody answers it
+    /// (RFC 1122 section 3.3.6, RFC 4443 section 2.4 e).
+    pub fn input_to_group(
+        &mut self,
+        cx: &mut Cx<'_>,
+        device: DeviceId,
+        packet: Packet,
+        out: &mut Outbox,
+    ) -> Input {
+        self.take_in(cx, Came { device, to_group: true, fragments: true }, packet, out)
+    }
+
+    fn take_in(&mut self, cx: &mut Cx<'_>, came: Came, packet: Packet, out: &mut Outbox) -> Input {
         cx.count.ip.in_receives += 1;
         cx.count.ip_ext.in_octets += packet.len() as u64;
-        let verdict = self.classify(cx, device, packet, true, out);
+        let verdict = self.classify(cx, came, packet, out);
         match &verdict {
             Input::Deliver(ingress) => {
                 cx.count.ip.in_delivers += 1;
@@ -89,39 +105,26 @@ impl Ip {
         verdict
     }
 
-    /// `fragments` is false for what has been reassembled: a fragment inside a fragment serves no honest purpose.
-    fn classify(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: DeviceId,
-        packet: Packet,
-        fragments: bool,
-        out: &mut Outbox,
-    ) -> Input {
+    fn classify(&mut self, cx: &mut Cx<'_>, came: Came, packet: Packet, out: &mut Outbox) -> Input {
         let version = headers(&packet).first().map(|byte| byte >> 4);
         let result = match version {
-            Some(4) => self.classify_v4(cx, device, packet, fragments),
-            Some(6) => self.classify_v6(cx, device, packet, fragments, out),
+            Some(4) => self.classify_v4(cx, came, packet),
+            Some(6) => self.classify_v6(cx, came, packet, out),
             _ => Err(DropWhy::Malformed),
         };
         match result {
             Ok(Classified::Whole(ingress)) => self.deliver(cx, ingress, out),
-            Ok(Classified::Reassembled(whole, at)) => {
+            Ok(Classified::Reassembled { whole, at, to_group }) => {
                 let packet = Packet::received(whole, Offload::default(), at);
-                self.classify(cx, device, packet, false, out)
+                self.classify(cx, Came { to_group, fragments: false, ..came }, packet, out)
             }
             Ok(Classified::Waiting) => Input::Consumed,
             Err(why) => Input::Drop(why),
         }
     }
 
-    fn classify_v4(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: DeviceId,
-        packet: Packet,
-        fragments: bool,
-    ) -> Result<Classified, DropWhy> {
+    fn classify_v4(&mut self, cx: &mut Cx<'_>, came: Came, packet: Packet) -> Result<Classified, DropWhy> {
+        let device = came.device;
         let Ok(view) = Ipv4View::parse_quoted(headers(&packet)) else { return Err(DropWhy::Malformed) };
         let total = usize::from(view.total_len());
         if total > packet.len() {
@@ -136,15 +139,15 @@ impl Ip {
         if self.is_bad_source_v4(src, iface) || has_source_route(view.options()) {
             return Err(DropWhy::BadSource);
         }
-        let to_group = dst.is_multicast() || iface.is_broadcast(dst);
+        let to_group = dst.is_multicast() || self.ifaces.is_broadcast(dst);
         if !self.is_for_us(dst.into(), to_group, device, iface) {
             return Err(DropWhy::NotForUs);
         }
         if view.is_fragment() {
-            if !fragments {
+            if !came.fragments {
                 return Err(DropWhy::BadFragment);
             }
-            return self.reassemble_v4(cx, device, &flatten(trim(packet, total)));
+            return self.reassemble_v4(cx, came, &flatten(trim(packet, total)));
         }
         let ingress = Ingress {
             device,
@@ -153,19 +156,14 @@ impl Ip {
             protocol: view.protocol(),
             tos: view.tos(),
             ttl: view.ttl(),
-            to_group,
+            to_group: to_group || came.to_group,
             l4_offset: view.header_len() as u16,
             packet: trim(packet, total),
         };
         Ok(Classified::Whole(ingress))
     }
 
-    fn reassemble_v4(
-        &mut self,
-        cx: &mut Cx<'_>,
-        device: DeviceId,
-        packet: &Packet,
-    ) -> Result<Classified, DropWhy> {
+    fn reassemble_v4(&mut self, cx: &mut Cx<'_>, came: Came, packet: &Packet) -> Result<Classified, DropWhy> {
         let bytes = &packet.payload;
         let Ok(view) = Ipv4View::parse(bytes) else { return Err(DropWhy::Malformed) };
         let key = Key {
@@ -181,7 +179,8 @@ impl Ip {
             data: view.payload(),
             next_header: (0, 0),
             ecn: view.tos() & 3,
-            device,
+            device: came.device,
+            to_group: came.to_group,
         };
         self.reassembled(cx, key, &fragment, packet)
     }
@@ -195,7 +194,9 @@ impl Ip {
     ) -> Result<Classified, DropWhy> {
         match self.reasm.insert(cx, key, fragment) {
             Outcome::Waiting => Ok(Classified::Waiting),
-            Outcome::Complete(whole) => Ok(Classified::Reassembled(whole, packet.at)),
+            Outcome::Complete { whole, to_group } => {
+                Ok(Classified::Reassembled { whole, at: packet.at, to_group })
+            }
             Outcome::Drop(why) => Err(why),
         }
     }
@@ -203,11 +204,11 @@ impl Ip {
     fn classify_v6(
         &mut self,
         cx: &mut Cx<'_>,
-        device: DeviceId,
+        came: Came,
         packet: Packet,
-        fragments: bool,
         out: &mut Outbox,
     ) -> Result<Classified, DropWhy> {
+        let device = came.device;
         let Ok(view) = Ipv6View::parse_quoted(headers(&packet)) else { return Err(DropWhy::Malformed) };
         let (src, dst, total) = (view.src(), view.dst(), view.total_len());
         let transport = matches!(view.next_header(), protocol::TCP | protocol::UDP);
@@ -218,10 +219,13 @@ impl Ip {
         if self.is_bad_source_v6(src, iface) {
             return Err(DropWhy::BadSource);
         }
-        let to_group = dst.is_multicast();
-        if !self.is_for_us(dst.into(), to_group, device, iface) {
+        if !self.is_for_us(dst.into(), dst.is_multicast(), device, iface) {
             return Err(DropWhy::NotForUs);
         }
+        if !dst.is_multicast() && !self.answers_stay(src, dst, device) {
+            return Err(DropWhy::BadSource);
+        }
+        let to_group = dst.is_multicast() || came.to_group;
         let packet = trim(packet, total);
         // Extension headers and ICMP are read as one piece.
         let packet = if transport { packet } else { flatten(packet) };
@@ -239,7 +243,7 @@ impl Ip {
         }
         let l4_offset = ipv6::HEADER_LEN + chain.offset;
         if let Some(header) = chain.fragment {
-            if !fragments {
+            if !came.fragments {
                 return Err(DropWhy::BadFragment);
             }
             let key = Key { src: src.into(), dst: dst.into(), protocol: 0, ident: header.ident };
@@ -251,6 +255,7 @@ impl Ip {
                 next_header: (chain.fragment_at, header.next_header),
                 ecn: view.traffic_class() & 3,
                 device,
+                to_group: came.to_group,
             };
             return self.reassembled(cx, key, &fragment, &packet);
         }
@@ -287,7 +292,7 @@ impl Ip {
         src.octets()[0] == 0
             || src.is_loopback()
             || src.octets()[0] >= 224
-            || iface.is_broadcast(src)
+            || self.ifaces.is_broadcast(src)
             || self.ifaces.owner_of(src.into()).is_some()
     }
 
@@ -300,6 +305,13 @@ impl Ip {
             || src.is_loopback()
             || src.to_ipv4_mapped().is_some()
             || self.ifaces.owner_of(src.into()).is_some()
+    }
+
+    /// An answer from `dst` to `src` would leave by the device that the question came by, if no other link may see it: sockets do not know
+    /// zones (RFC 4007 section 9), so that a link-local source is no one's whom we could answer where our address is another device's.
+    fn answers_stay(&self, src: Ipv6Addr, dst: Ipv6Addr, device: DeviceId) -> bool {
+        !src.is_unicast_link_local()
+            || self.best_route(Some(dst.into()), src.into()).is_none_or(|way| way.device == device)
     }
 
     fn is_for_us(&self, dst: IpAddr, to_group: bool, device: DeviceId, iface: &Iface) -> bool {
@@ -329,11 +341,25 @@ impl Ip {
     }
 }
 
+/// How a packet has come.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    device: DeviceId,
+    /// Its frame was for a group of the link, or for all of it.
+    to_group: bool,
+    /// It may be a fragment. What has been reassembled may not: a fragment inside a fragment serves no honest purpose.
+    fragments: bool,
+}
+
 /// What parsing made of a packet.
 #[allow(clippy::large_enum_variant, reason = "the large one is the common one, and is moved once")]
 enum Classified {
     Whole(Ingress),
-    Reassembled(Bytes, Instant),
+    Reassembled {
+        whole: Bytes,
+        at: Instant,
+        to_group: bool,
+    },
     /// A fragment; others are missing.
     Waiting,
 }

@@ -63,7 +63,7 @@ impl Ip {
 
     /// Our own addresses are reached over loopback where there is one. Link-local destinations leave by the device that the
     /// source belongs to; all others by the best route.
-    fn best_route(&self, src: Option<IpAddr>, dst: IpAddr) -> Option<Route> {
+    pub(super) fn best_route(&self, src: Option<IpAddr>, dst: IpAddr) -> Option<Route> {
         if self.ifaces.owner_of(dst).is_some()
             && let Some(loopback) = self.ifaces.loopback()
         {
@@ -83,7 +83,8 @@ impl Ip {
     /// then on (`__ip_rt_update_pmtu`). A router older than RFC 1191 states 0.
     pub fn lower_path_mtu(&mut self, dst: IpAddr, mtu: u16, now: Instant) -> bool {
         let locked = dst.is_ipv4() && mtu < MIN_PMTU_V4;
-        if dst.is_ipv6() && mtu < MIN_PMTU_V6 {
+        // No router is on the way to ourselves.
+        if (dst.is_ipv6() && mtu < MIN_PMTU_V6) || self.ifaces.owner_of(dst).is_some() {
             return false;
         }
         let current = self.lookup(None, dst, now).map_or(u16::MAX, |d| d.mtu);

@@ -44,7 +44,7 @@ impl Ip {
             }
             NdRepr::NeighbourAdvert { solicited, override_cached, target, target_link, .. } => {
                 // RFC 4861 section 7.1.2; and nobody else may speak for our addresses.
-                if (solicited && ingress.to_group) || self.ifaces.owner_of(target.into()).is_some() {
+                if (solicited && dst.is_multicast()) || self.ifaces.owner_of(target.into()).is_some() {
                     return Input::Drop(DropWhy::Malformed);
                 }
                 if target_link.is_some_and(|mac| !mac.is_unicast()) {
@@ -72,8 +72,9 @@ impl Ip {
         if self.ifaces.owner_of(target.into()) != Some(device) {
             return;
         }
-        if let Some(to) = source_link.filter(|mac| mac.is_unicast()) {
-            let waiting = self.neigh.on_solicit(cx, (device, src.into()), to, &mut out.dropped);
+        let asker = source_link.filter(|mac| mac.is_unicast());
+        if let Some(to) = asker {
+            let waiting = self.asked_by(cx, (device, src.into()), to, out);
             self.release(device, src.into(), to, waiting, out);
         }
         let to = if src.is_unspecified() { ALL_NODES } else { src };
@@ -84,8 +85,14 @@ impl Ip {
             target,
             target_link: Some(mac),
         });
-        let packet = nd_packet(cx, target, to, &advert);
-        self.link_output(cx, (device, to.into()), packet, out);
+        let mut packet = nd_packet(cx, target, to, &advert);
+        // Who has said where it is need not be looked for; and its question makes no neighbour in use of it, as none over ARP does.
+        if let Some(at) = asker {
+            frame(&mut packet.head, mac, at, TYPE_IPV6);
+            out.frames.push((device, packet));
+        } else {
+            self.link_output(cx, (device, to.into()), packet, out);
+        }
     }
 
     /// Asks for the link address of `target`: the group of its possible owners, or a known address.

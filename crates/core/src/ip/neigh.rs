@@ -43,7 +43,48 @@ struct Entry {
     deadline: Instant,
     /// When an upper layer last confirmed it.
     confirmed: Instant,
+    /// Something has been sent to it, or waits to be.
+    used: bool,
+    /// Its place in the order of eviction.
+    worth: Worth,
     queue: VecDeque<Packet>,
+}
+
+impl Entry {
+    const fn new(state: State, deadline: Instant) -> Self {
+        Self {
+            state,
+            mac: EtherAddr::ZERO,
+            tries: 0,
+            deadline,
+            confirmed: Instant::ZERO,
+            used: false,
+            worth: Worth::Unasked,
+            queue: VecDeque::new(),
+        }
+    }
+
+    const fn worth(&self) -> Worth {
+        match self.state {
+            _ if !self.used => Worth::Unasked,
+            State::Incomplete => Worth::Unanswered,
+            State::Stale => Worth::Idle,
+            State::Reachable | State::Delay | State::Probe => Worth::InUse,
+        }
+    }
+}
+
+/// What a neighbour is worth when the table is full: the least goes first, and of equals the one with the nearest deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    /// It has told its address, and nothing was ever sent to it: anybody can make as many as there are addresses.
+    Unasked,
+    /// It has not answered yet: a scan of addresses pushes out its own.
+    Unanswered,
+    /// It was sent to, but not lately.
+    Idle,
+    /// It is being sent to.
+    InUse,
 }
 
 /// Where a packet goes.
@@ -77,8 +118,33 @@ pub(super) struct Advert {
 #[derive(Debug, Default)]
 pub struct Neighbours {
     entries: BTreeMap<Key, Entry>,
-    /// One deadline per entry.
+    order: Order,
+}
+
+/// Every entry twice: by what is due first, and by what goes first.
+#[derive(Debug, Default)]
+struct Order {
     deadlines: BTreeSet<(Instant, Key)>,
+    worths: BTreeSet<(Worth, Instant, Key)>,
+}
+
+impl Order {
+    fn insert(&mut self, key: Key, entry: &Entry) {
+        self.deadlines.insert((entry.deadline, key));
+        self.worths.insert((entry.worth, entry.deadline, key));
+    }
+
+    fn remove(&mut self, key: Key, entry: &Entry) {
+        self.deadlines.remove(&(entry.deadline, key));
+        self.worths.remove(&(entry.worth, entry.deadline, key));
+    }
+
+    /// After each change of an entry.
+    fn rearm(&mut self, key: Key, entry: &mut Entry, deadline: Instant) {
+        self.remove(key, entry);
+        (entry.deadline, entry.worth) = (deadline, entry.worth());
+        self.insert(key, entry);
+    }
 }
 
 fn reachable_time(cx: &mut Cx<'_>) -> Duration {
@@ -97,55 +163,57 @@ impl Neighbours {
     ) -> Resolve {
         let key = (device, addr);
         let Some(entry) = self.entries.get_mut(&key) else {
-            let entry = self.create(key, State::Incomplete, now + RETRANS_TIME, dropped);
-            entry.tries = 1;
+            self.make_room(Worth::InUse, dropped);
+            let mut entry = Entry::new(State::Incomplete, now + RETRANS_TIME);
+            (entry.tries, entry.used) = (1, true);
             entry.queue.push_back(packet);
+            self.insert(key, entry);
             return Resolve::Queued(true);
         };
+        let first = !core::mem::replace(&mut entry.used, true);
         match entry.state {
             State::Incomplete => {
                 if entry.queue.len() >= NEIGHBOUR_QUEUE_PACKETS {
-                    dropped.extend(entry.queue.pop_front().map(|p| (p, DropWhy::Neighbour)));
+                    // It may be answered yet: nobody is told (`__neigh_event_send`).
+                    dropped.extend(entry.queue.pop_front().map(|p| (p, DropWhy::NeighbourQueue)));
                 }
                 entry.queue.push_back(packet);
                 return Resolve::Queued(false);
             }
             State::Stale => {
                 entry.state = State::Delay;
-                rearm(&mut self.deadlines, key, entry, now + DELAY_FIRST_PROBE);
+                self.order.rearm(key, entry, now + DELAY_FIRST_PROBE);
+            }
+            State::Reachable | State::Delay | State::Probe if first => {
+                self.order.rearm(key, entry, entry.deadline);
             }
             State::Reachable | State::Delay | State::Probe => {}
         }
         Resolve::Ready(entry.mac, packet)
     }
 
-    fn create(
-        &mut self,
-        key: Key,
-        state: State,
-        deadline: Instant,
-        dropped: &mut Vec<(Packet, DropWhy)>,
-    ) -> &mut Entry {
-        if self.entries.len() >= NEIGHBOURS_MAX
-            && let Some((_, victim)) = self.deadlines.pop_first()
-            && let Some(entry) = self.entries.remove(&victim)
-        {
-            // Unanswered ones have the nearest deadlines, so a scan of addresses does not push out neighbours in use.
-            dropped.extend(entry.queue.into_iter().map(|p| (p, DropWhy::Neighbour)));
+    /// A place for one more. The table is full: one of at most this worth goes; false when none is. (Linux spares whatever has changed in
+    /// the last five seconds and refuses the new one: `neigh_forced_gc`.)
+    fn make_room(&mut self, worth: Worth, dropped: &mut Vec<(Packet, DropWhy)>) -> bool {
+        if self.entries.len() < NEIGHBOURS_MAX {
+            return true;
         }
-        self.deadlines.insert((deadline, key));
-        self.entries.entry(key).or_insert(Entry {
-            state,
-            mac: EtherAddr::ZERO,
-            tries: 0,
-            deadline,
-            confirmed: Instant::ZERO,
-            queue: VecDeque::new(),
-        })
+        let Some(&(_, _, victim)) = self.order.worths.first().filter(|(least, ..)| *least <= worth) else {
+            return false;
+        };
+        let gone = self.remove(&victim).map(|entry| entry.queue).unwrap_or_default();
+        dropped.extend(gone.into_iter().map(|p| (p, DropWhy::NeighbourTable)));
+        true
     }
 
-    /// A neighbour asked for us and told its address: created or updated as stale (RFC 4861 section 7.2.3, RFC 826).
-    /// Returns what waited for it.
+    fn insert(&mut self, key: Key, mut entry: Entry) {
+        entry.worth = entry.worth();
+        self.order.insert(key, &entry);
+        self.entries.insert(key, entry);
+    }
+
+    /// A neighbour asked for us and told its address: created or updated as stale (RFC 4861 section 7.2.3, RFC 826). In a full table it
+    /// takes the place of one that has only asked, too. Returns what waited for it.
     pub(super) fn on_solicit(
         &mut self,
         cx: &mut Cx<'_>,
@@ -154,16 +222,17 @@ impl Neighbours {
         dropped: &mut Vec<(Packet, DropWhy)>,
     ) -> VecDeque<Packet> {
         let deadline = cx.now + GC_STALE_TIME;
-        let entry = match self.entries.get_mut(&key) {
-            None => self.create(key, State::Stale, deadline, dropped),
-            Some(entry) if entry.state == State::Incomplete || entry.mac != mac => {
-                entry.state = State::Stale;
-                rearm(&mut self.deadlines, key, entry, deadline);
-                entry
+        let Some(entry) = self.entries.get_mut(&key) else {
+            if self.make_room(Worth::Unasked, dropped) {
+                self.insert(key, Entry { mac, ..Entry::new(State::Stale, deadline) });
             }
-            Some(_) => return VecDeque::new(),
+            return VecDeque::new();
         };
-        entry.mac = mac;
+        if entry.state != State::Incomplete && entry.mac == mac {
+            return VecDeque::new();
+        }
+        (entry.state, entry.mac) = (State::Stale, mac);
+        self.order.rearm(key, entry, deadline);
         core::mem::take(&mut entry.queue)
     }
 
@@ -179,7 +248,7 @@ impl Neighbours {
         } else if changed && !advert.override_cached {
             if entry.state == State::Reachable {
                 entry.state = State::Stale;
-                rearm(&mut self.deadlines, key, entry, cx.now + GC_STALE_TIME);
+                self.order.rearm(key, entry, cx.now + GC_STALE_TIME);
             }
             return VecDeque::new();
         }
@@ -187,10 +256,10 @@ impl Neighbours {
         if advert.solicited {
             entry.state = State::Reachable;
             entry.confirmed = cx.now;
-            rearm(&mut self.deadlines, key, entry, cx.now + reachable_time(cx));
+            self.order.rearm(key, entry, cx.now + reachable_time(cx));
         } else if changed || entry.state == State::Incomplete {
             entry.state = State::Stale;
-            rearm(&mut self.deadlines, key, entry, cx.now + GC_STALE_TIME);
+            self.order.rearm(key, entry, cx.now + GC_STALE_TIME);
         }
         core::mem::take(&mut entry.queue)
     }
@@ -204,19 +273,19 @@ impl Neighbours {
             State::Stale | State::Delay | State::Probe => {
                 entry.state = State::Reachable;
                 entry.confirmed = cx.now;
-                rearm(&mut self.deadlines, key, entry, cx.now + reachable_time(cx));
+                self.order.rearm(key, entry, cx.now + reachable_time(cx));
             }
         }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.first().map(|&(at, _)| at)
+        self.order.deadlines.first().map(|&(at, _)| at)
     }
 
     /// The next thing that is due, until `None`.
     pub(super) fn on_timeout(&mut self, cx: &mut Cx<'_>) -> Option<Due> {
         let now = cx.now;
-        while let Some(&(_, key)) = self.deadlines.first().filter(|(at, _)| *at <= now) {
+        while let Some(&(_, key)) = self.order.deadlines.first().filter(|(at, _)| *at <= now) {
             let entry = self.entries.get_mut(&key)?;
             match entry.state {
                 State::Reachable => {
@@ -224,17 +293,17 @@ impl Neighbours {
                     let again = entry.confirmed + reachable_time(cx);
                     let stale = again <= now;
                     entry.state = if stale { State::Stale } else { State::Reachable };
-                    rearm(&mut self.deadlines, key, entry, if stale { now + GC_STALE_TIME } else { again });
+                    self.order.rearm(key, entry, if stale { now + GC_STALE_TIME } else { again });
                 }
                 State::Stale => {
                     self.remove(&key);
                 }
                 State::Delay => {
                     (entry.state, entry.tries) = (State::Probe, 0);
-                    return Some(solicit(&mut self.deadlines, key, entry, now));
+                    return Some(solicit(&mut self.order, key, entry, now));
                 }
                 State::Incomplete | State::Probe if entry.tries < SOLICITATIONS => {
-                    return Some(solicit(&mut self.deadlines, key, entry, now));
+                    return Some(solicit(&mut self.order, key, entry, now));
                 }
                 State::Incomplete | State::Probe => {
                     let queue = self.remove(&key).map(|e| e.queue).unwrap_or_default();
@@ -247,15 +316,15 @@ impl Neighbours {
 
     fn remove(&mut self, key: &Key) -> Option<Entry> {
         let entry = self.entries.remove(key)?;
-        self.deadlines.remove(&(entry.deadline, *key));
+        self.order.remove(*key, &entry);
         Some(entry)
     }
 
-    /// Forgets the neighbours of a device.
+    /// Forgets the neighbours of a device. What waits for them has no way any more, which is told by who takes the device away.
     pub(super) fn remove_device(&mut self, device: DeviceId, dropped: &mut Vec<(Packet, DropWhy)>) {
         let gone: Vec<Key> = self.entries.keys().filter(|key| key.0 == device).copied().collect();
         for entry in gone.iter().filter_map(|key| self.remove(key)).collect::<Vec<_>>() {
-            dropped.extend(entry.queue.into_iter().map(|p| (p, DropWhy::Neighbour)));
+            dropped.extend(entry.queue.into_iter().map(|p| (p, DropWhy::NoRoute)));
         }
     }
 
@@ -276,15 +345,9 @@ impl Neighbours {
     }
 }
 
-fn rearm(deadlines: &mut BTreeSet<(Instant, Key)>, key: Key, entry: &mut Entry, deadline: Instant) {
-    deadlines.remove(&(entry.deadline, key));
-    entry.deadline = deadline;
-    deadlines.insert((deadline, key));
-}
-
-fn solicit(deadlines: &mut BTreeSet<(Instant, Key)>, key: Key, entry: &mut Entry, now: Instant) -> Due {
+fn solicit(order: &mut Order, key: Key, entry: &mut Entry, now: Instant) -> Due {
     entry.tries += 1;
-    rearm(deadlines, key, entry, now + RETRANS_TIME);
+    order.rearm(key, entry, now + RETRANS_TIME);
     let unicast = (entry.state == State::Probe).then_some(entry.mac);
     Due::Solicit { device: key.0, addr: key.1, unicast }
 }

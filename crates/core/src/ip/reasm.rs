@@ -32,6 +32,8 @@ pub(super) struct Fragment<'a> {
     pub(super) next_header: (usize, u8),
     pub(super) ecn: u8,
     pub(super) device: DeviceId,
+    /// Its frame was for a group of the link, or for all of it.
+    pub(super) to_group: bool,
 }
 
 /// What became of a fragment.
@@ -39,8 +41,11 @@ pub(super) struct Fragment<'a> {
 pub(super) enum Outcome {
     /// Others are missing.
     Waiting,
-    /// The datagram, as if it had never been fragmented.
-    Complete(Bytes),
+    /// The datagram, as if it had never been fragmented; part of it may have come to a group of the link.
+    Complete {
+        whole: Bytes,
+        to_group: bool,
+    },
     Drop(DropWhy),
 }
 
@@ -49,6 +54,8 @@ pub(super) enum Outcome {
 pub(super) struct Abandoned {
     pub(super) key: Key,
     pub(super) device: DeviceId,
+    /// Part of it has come to a group of the link.
+    pub(super) to_group: bool,
     /// The first fragment, if it had come: only then is anybody told (RFC 792, RFC 4443 section 3.3).
     pub(super) first: Option<Vec<u8>>,
     /// Fragments that were dropped with it.
@@ -70,6 +77,7 @@ struct Datagram {
     ecn: u8,
     deadline: Instant,
     device: DeviceId,
+    to_group: bool,
 }
 
 /// Datagrams of which fragments are missing.
@@ -100,6 +108,7 @@ impl Datagram {
             ecn: 0,
             deadline,
             device,
+            to_group: false,
         }
     }
 
@@ -136,6 +145,7 @@ impl Datagram {
             self.total = Some(usize::from(f.offset) + f.data.len());
         }
         self.ecn |= 1 << (f.ecn & 3);
+        self.to_group |= f.to_group;
         self.received += f.data.len();
         self.pieces.insert(f.offset, f.data.into());
     }
@@ -192,7 +202,7 @@ impl Reassembly {
         let outcome = self.try_insert(cx, key, f);
         match outcome {
             Outcome::Waiting => {}
-            Outcome::Complete(_) => cx.count.ip.reasm_oks += 1,
+            Outcome::Complete { .. } => cx.count.ip.reasm_oks += 1,
             Outcome::Drop(_) => cx.count.ip.reasm_fails += 1,
         }
         outcome
@@ -234,8 +244,11 @@ impl Reassembly {
         if !datagram.is_complete() {
             return Outcome::Waiting;
         }
-        let whole = self.remove(&key).and_then(|d| d.assemble());
-        whole.map_or(Outcome::Drop(DropWhy::BadFragment), Outcome::Complete)
+        let whole = self.remove(&key).and_then(|d| Some((d.assemble()?, d.to_group)));
+        whole.map_or(Outcome::Drop(DropWhy::BadFragment), |(whole, to_group)| Outcome::Complete {
+            whole,
+            to_group,
+        })
     }
 
     fn remove(&mut self, key: &Key) -> Option<Datagram> {
@@ -263,6 +276,7 @@ impl Reassembly {
         Some(Abandoned {
             key,
             device: datagram.device,
+            to_group: datagram.to_group,
             pieces: datagram.pieces.len(),
             first: first.map(|(headers, data)| [&headers[..], data].concat()),
         })

@@ -23,11 +23,13 @@ fn talk(w: &mut World, hosts: &mut [Ip; 2], first: Outbox) -> Vec<(usize, Input)
         let (to, frame) = queue.remove(0);
         let mut out = Outbox::default();
         let cx = &mut w.cx();
-        if let FrameInput::Packet(p) = hosts[to].input_frame(cx, DEV, flat(&frame), &mut out) {
-            match hosts[to].input(cx, DEV, p, &mut out) {
-                Input::Consumed => {}
-                other => got.push((to, other)),
-            }
+        let input = match hosts[to].input_frame(cx, DEV, flat(&frame), &mut out) {
+            FrameInput::Packet(p) => hosts[to].input(cx, DEV, p, &mut out),
+            FrameInput::ToGroup(p) => hosts[to].input_to_group(cx, DEV, p, &mut out),
+            FrameInput::Consumed | FrameInput::Drop(_) => Input::Consumed,
+        };
+        if !matches!(input, Input::Consumed) {
+            got.push((to, input));
         }
         queue.extend(out.frames.into_iter().map(|(_, p)| (1 - to, p)));
     }
@@ -411,6 +413,32 @@ fn damaged_messages_are_not_believed() {
 }
 
 #[test]
+fn what_partly_came_to_all_of_a_link_is_answered_by_nobody() {
+    for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+        for group in [None, Some(0), Some(1)] {
+            let mut w = World::new(4);
+            let mut hosts = [host(&mut w, 1, Link::Ip), host(&mut w, 2, Link::Ip)];
+            let take = |w: &mut World, host: &mut Ip, p: &Packet, group: bool, out: &mut Outbox| {
+                let (p, cx) = (flat(p), &mut w.cx());
+                if group { host.input_to_group(cx, DEV, p, out) } else { host.input(cx, DEV, p, out) }
+            };
+            let mut out = Outbox::default();
+            let request = ping(&mut w, &mut hosts[0], src, dst, 2_000);
+            for (n, (_, fragment)) in request.frames.iter().enumerate() {
+                take(&mut w, &mut hosts[1], fragment, group == Some(n), &mut out);
+            }
+            assert_eq!(out.frames.is_empty(), group.is_some(), "{src}: echo, {group:?}");
+            out.frames.clear();
+            let sent = send_udp(&mut w, &mut hosts[0], src, dst, 2_000);
+            take(&mut w, &mut hosts[1], &sent.frames[0].1, group == Some(0), &mut out);
+            w.sleep(30_000);
+            hosts[1].on_timeout(&mut w.cx(), &mut out);
+            assert_eq!(out.frames.is_empty(), group == Some(0), "{src}: time exceeded, {group:?}");
+        }
+    }
+}
+
+#[test]
 fn only_a_neighbour_can_solicit() {
     let mut w = World::new(4);
     let mut hosts = ethernet_pair(&mut w);
@@ -421,10 +449,130 @@ fn only_a_neighbour_can_solicit() {
         bytes[14 + 7] = hop_limit;
         let frame = Packet::received(Bytes::from(bytes), Offload::default(), w.now);
         let mut out = Outbox::default();
-        let FrameInput::Packet(p) = hosts[1].input_frame(&mut w.cx(), DEV, frame, &mut out) else {
+        let FrameInput::ToGroup(p) = hosts[1].input_frame(&mut w.cx(), DEV, frame, &mut out) else {
             panic!("to our group")
         };
-        let _ = hosts[1].input(&mut w.cx(), DEV, p, &mut out);
+        let _ = hosts[1].input_to_group(&mut w.cx(), DEV, p, &mut out);
         assert_eq!(out.frames.len(), answers, "hop limit {hop_limit}");
+    }
+}
+
+#[test]
+fn who_asks_from_elsewhere_is_answered_and_not_remembered() {
+    let mut w = World::new(4);
+    let mut host = host(&mut w, 2, Link::Ethernet(MACS[2]));
+    // A gateway outside of our subnets is a neighbour all the same.
+    host.add_route(Route::via(cidr("198.51.100.0/24"), ip("198.51.100.1"), DEV)).expect("room");
+    // So is one that somebody waits for, although another gateway leads to its address.
+    host.add_route(Route::via(cidr("203.0.113.0/24"), ip("10.0.0.1"), DEV)).expect("room");
+    host.add_route(Route::via(cidr("203.0.114.0/24"), ip("203.0.113.1"), DEV)).expect("room");
+    assert_eq!(send_udp(&mut w, &mut host, "10.0.0.2", "203.0.114.9", 9).frames.len(), 1, "a question");
+    for (sender, known) in [
+        ([10, 0, 0, 9], true),
+        ([203, 0, 113, 2], false),
+        ([192, 0, 2, 1], false),
+        ([198, 51, 100, 1], true),
+        ([198, 51, 100, 2], false),
+        ([169, 254, 3, 4], true),
+    ] {
+        let mut out = Outbox::default();
+        let arp = arp_request(sender, [10, 0, 0, 2]);
+        assert!(matches!(host.input_frame(&mut w.cx(), DEV, arp, &mut out), FrameInput::Consumed));
+        assert_eq!(out.frames.len(), 1, "answered");
+        assert_eq!(host.neighbours().get(DEV, sender.into()).is_some(), known, "{sender:?}");
+    }
+    let mut out = Outbox::default();
+    host.input_frame(&mut w.cx(), DEV, arp_request([203, 0, 113, 1], [10, 0, 0, 2]), &mut out);
+    assert_eq!(out.frames.len(), 2, "what waited, and the answer");
+    for (sender, known) in [("fd00::9", true), ("2001:db8::1", false), ("fe80::ff:fe00:1", true)] {
+        let mut out = Outbox::default();
+        let mut asker = Ip::new(&mut w.rng);
+        asker.add_device(DEV, Iface::new(Link::Ethernet(MACS[1]), 1_500)).expect("room");
+        if !asker.ifaces().is_configured(ip(sender)) {
+            asker.add_address(DEV, cidr(&format!("{sender}/128"))).expect("free");
+        }
+        asker.add_route(Route::on_link(cidr("fd00::2/128"), DEV)).expect("room");
+        let (_, solicit) = send_udp(&mut w, &mut asker, sender, "fd00::2", 9).frames.remove(0);
+        let FrameInput::ToGroup(p) = host.input_frame(&mut w.cx(), DEV, flat(&solicit), &mut out) else {
+            panic!("to our group")
+        };
+        assert!(matches!(host.input_to_group(&mut w.cx(), DEV, p, &mut out), Input::Consumed));
+        assert_eq!(out.frames.len(), 1, "answered");
+        assert_eq!(out.frames[0].1.to_bytes()[..6], MACS[1], "{sender}: who asked is not asked back");
+        let state = host.neighbours().get(DEV, ip(sender)).map(|(state, _)| state);
+        // An answer is no use that the neighbour would have to be probed for.
+        assert_eq!(state, known.then_some(neigh::State::Stale), "{sender}");
+    }
+}
+
+/// A broadcast question of a host with the second address.
+fn arp_request(sender: [u8; 4], target: [u8; 4]) -> Packet {
+    let mut bytes = vec![0xff; 6];
+    bytes.extend_from_slice(&MACS[1]);
+    bytes.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    bytes.extend_from_slice(&MACS[1]);
+    bytes.extend(sender);
+    bytes.extend([0; 6]);
+    bytes.extend(target);
+    Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO)
+}
+
+#[test]
+fn loopback_is_not_for_the_wire() {
+    let mut w = World::new(4);
+    let mut host = host(&mut w, 2, Link::Ethernet(MACS[2]));
+    let lo = DeviceId(7);
+    host.add_device(lo, Iface::new(Link::Loopback, 65_535)).expect("room");
+    host.add_address(lo, cidr("127.0.0.1/8")).expect("free");
+    for target in [[127, 0, 0, 1], [127, 9, 9, 9]] {
+        let mut out = Outbox::default();
+        let arp = arp_request([10, 0, 0, 1], target);
+        let got = host.input_frame(&mut w.cx(), DEV, arp, &mut out);
+        assert!(matches!(got, FrameInput::Drop(DropWhy::NotForUs)), "{got:?}");
+        assert!(out.is_empty() && host.neighbours().iter().next().is_none());
+    }
+    let mut out = Outbox::default();
+    let arp = arp_request([127, 0, 0, 9], [10, 0, 0, 2]);
+    let got = host.input_frame(&mut w.cx(), DEV, arp, &mut out);
+    assert!(matches!(got, FrameInput::Drop(DropWhy::BadSource)) && out.is_empty(), "{got:?}");
+    // Nothing from 127.0.0.0/8 has ever left by a wire, whatever somebody quotes.
+    let (_, sent) = send_udp(&mut w, &mut host, "127.0.0.1", "127.0.0.1", 100).frames.remove(0);
+    let mut quoted = sent.to_bytes().to_vec();
+    quoted[16..20].copy_from_slice(&[8, 8, 8, 8]);
+    let sent = Packet::received(Bytes::from(quoted), Offload::default(), w.now);
+    let mut error = too_big(&mut w, &sent, 600).payload.to_vec();
+    error[19] = 2;
+    error[10..12].fill(0);
+    let sum = lowwater_wire::checksum::checksum(&error[..20]);
+    error[10..12].copy_from_slice(&sum.to_be_bytes());
+    let error = || Packet::received(Bytes::copy_from_slice(&error), Offload::default(), w.now);
+    let (from_wire, from_lo) = (error(), error());
+    host.set_any_address(DEV, true).expect("a device");
+    let got = host.input(&mut w.cx(), DEV, from_wire, &mut out);
+    assert!(matches!(got, Input::Drop(DropWhy::IcmpForeign)), "{got:?}");
+    let got = host.input(&mut w.cx(), lo, from_lo, &mut out);
+    assert!(matches!(got, Input::Error(_)), "{got:?}");
+}
+
+#[test]
+fn an_answer_to_a_link_local_source_stays_on_its_link() {
+    let mut w = World::new(4);
+    let mut host = host(&mut w, 2, Link::Ethernet(MACS[2]));
+    let second = DeviceId(1);
+    host.add_device(second, Iface::new(Link::Ethernet(MACS[1]), 1_500)).expect("room");
+    host.add_address(second, cidr("fd01::2/64")).expect("free");
+    let mut asker = Ip::new(&mut w.rng);
+    asker.add_device(DEV, Iface::new(Link::Ip, 1_500)).expect("room");
+    asker.add_route(Route::on_link(cidr("::/0"), DEV)).expect("room");
+    for (to, why) in [("fd00::2", None), ("fd01::2", Some(DropWhy::BadSource))] {
+        let (_, request) = ping(&mut w, &mut asker, "fe80::9", to, 8).frames.remove(0);
+        let mut out = Outbox::default();
+        let got = match host.input(&mut w.cx(), DEV, flat(&request), &mut out) {
+            Input::Consumed => None,
+            Input::Drop(why) => Some(why),
+            other => panic!("{other:?}"),
+        };
+        assert!(out.frames.iter().all(|(device, _)| *device == DEV), "{to}: not by another device");
+        assert_eq!((got, out.frames.len()), (why, usize::from(why.is_none())), "{to}");
     }
 }

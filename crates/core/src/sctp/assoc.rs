@@ -517,6 +517,12 @@ impl Assoc {
         self.paths.find(remote).is_some_and(|id| self.paths.get(id).state() != PathState::Unconfirmed)
     }
 
+    /// Paths by which something has come to the peer that it had not acknowledged before.
+    pub fn take_heard(&mut self) -> impl Iterator<Item = PathId> {
+        let heard = |path: &mut Path| core::mem::take(&mut path.flow.heard);
+        self.paths.iter_mut().filter_map(move |(id, path)| heard(path).then_some(id))
+    }
+
     /// Addresses that stopped being the peer's since the last call: the indices of all paths have changed.
     pub fn take_gone(&mut self) -> Vec<IpAddr> {
         self.paths.take_gone()

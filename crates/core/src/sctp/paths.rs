@@ -110,6 +110,8 @@ pub struct PathFlow {
     pub train: u32,
     /// What the SACK at work said.
     pub acked: Acked,
+    /// The peer has heard something that went this way since the stack has last asked.
+    pub heard: bool,
 }
 
 /// What packets of a path have room for, and under which number.
@@ -162,7 +164,7 @@ impl Path {
             room,
             t3: Instant::FAR_FUTURE,
             hb: Heartbeat::new(),
-            flow: PathFlow { credit: Credit::new(), pacing, train: 0, acked: Acked::default() },
+            flow: PathFlow { credit: Credit::new(), pacing, train: 0, acked: Acked::default(), heard: false },
         }
     }
 
@@ -508,6 +510,7 @@ impl Paths {
     pub fn on_alive(&mut self, id: PathId, heartbeat: bool) -> Option<PathChange> {
         let path = self.get_mut(id);
         path.errors = 0;
+        path.flow.heard = true;
         let before = path.state;
         if before == PathState::Unconfirmed && !heartbeat {
             return None;

@@ -399,8 +399,13 @@ impl Stack {
             follow_metrics(conn, &mut self.env.option_sets, metrics);
         }
         let syn = (conn.state() == State::TimeWait && seg.has(TcpFlags::SYN)).then(|| seg.clone());
+        let heard = conn.heard();
         let disposition = conn.input(&mut self.env.cx(self.now, Some(id)), seg);
-        if let (Disposition::Done, Some(path)) = (&disposition, &entry.path) {
+        // What only shows that the peer can be heard says nothing of the way to it; what is acknowledged for the first time has
+        // come there (RFC 4861 section 7.3.1; `tcp_ack`).
+        if conn.heard() > heard
+            && let Some(path) = &entry.path
+        {
             self.ip.confirm_neighbour(&mut self.env.cx(self.now, Some(id)), &path.dst);
         }
         if let (Disposition::Reopen { isn }, Some(syn)) = (&disposition, syn) {

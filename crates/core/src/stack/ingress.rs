@@ -35,6 +35,17 @@ impl Stack {
                 self.batch.gro.receive(packet, &mut self.batch.merged);
                 self.ingress_merged(dev);
             }
+            FrameInput::ToGroup(packet) => {
+                // It merges with nothing, and passes nothing by.
+                self.ingress_flush();
+                let input = self.ip.input_to_group(
+                    &mut self.env.cx(self.now, None),
+                    dev,
+                    packet,
+                    &mut self.down.outbox,
+                );
+                self.ingress_input(input, [], false);
+            }
             FrameInput::Consumed => {}
             FrameInput::Drop(why) => cx.count.dropped(why),
         }
@@ -61,13 +72,20 @@ impl Stack {
     /// One IP packet, possibly of several segments.
     pub(super) fn ingress_packet(&mut self, dev: DeviceId, coalesced: Coalesced) {
         let Coalesced { packet, more, push, .. } = coalesced;
-        let mut cx = self.env.cx(self.now, None);
-        match self.ip.input(&mut cx, dev, packet, &mut self.down.outbox) {
+        let input = self.ip.input(&mut self.env.cx(self.now, None), dev, packet, &mut self.down.outbox);
+        self.ingress_input(input, more, push);
+        self.dispatch();
+    }
+
+    /// What IP has made of a packet.
+    fn ingress_input(&mut self, input: Input, more: impl IntoIterator<Item = bytes::Bytes>, push: bool) {
+        match input {
             Input::Deliver(ingress) => match ingress.protocol {
                 protocol::TCP => self.tcp_input(&ingress, more, push),
                 protocol::UDP => self.udp_input(&ingress),
                 protocol::SCTP => self.sctp_ip_input(&ingress),
                 _ => {
+                    let mut cx = self.env.cx(self.now, None);
                     cx.count.ip.in_unknown_protos += 1;
                     cx.count.dropped(DropWhy::Protocol);
                     self.ip.unreachable(&mut cx, &ingress, Unreachable::Protocol, &mut self.down.outbox);
@@ -75,9 +93,8 @@ impl Stack {
             },
             Input::Error(error) => self.icmp_error(&error),
             Input::Consumed => {}
-            Input::Drop(why) => cx.count.dropped(why),
+            Input::Drop(why) => self.env.count.dropped(why),
         }
-        self.dispatch();
     }
 
     fn tcp_input(&mut self, ingress: &Ingress, more: impl IntoIterator<Item = bytes::Bytes>, push: bool) {

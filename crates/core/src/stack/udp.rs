@@ -300,6 +300,7 @@ impl Stack {
             let Some(entry) = self.sockets.get_mut(id) else { return sent };
             let Socket::Udp(udp) = &mut entry.socket else { return sent };
             let Some(datagram) = udp.next_unsent() else { return sent };
+            udp.leaves(self.now, datagram.peer.ip());
             let discovery = udp.discovery_to(datagram.peer.ip());
             let marks = udp.marks[usize::from(datagram.peer.is_ipv6())];
             self.send_datagram(id, datagram, discovery, marks);

@@ -281,6 +281,12 @@ impl Conn {
         self.state
     }
 
+    /// How far the peer is known to have heard: what it has acknowledged, SYN and FIN included, and whether it has ended the handshake.
+    #[must_use]
+    pub const fn heard(&self) -> (u64, bool) {
+        (self.tx.una_offset(), self.state.is_synchronized())
+    }
+
     /// It is paced whatever stands below, as what follows on the same socket is, too (`sk_pacing_status`).
     #[must_use]
     pub const fn needs_pacing(&self) -> bool {

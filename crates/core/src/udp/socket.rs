@@ -1,6 +1,7 @@
 //! One UDP socket: datagrams received and not yet read, datagrams written and not yet sent.
+use crate::base::limits::{UDP_RECENT_MAX, UDP_RECENT_TIME};
 use crate::base::truesize::Truesize;
-use crate::base::{Error, Sysctl};
+use crate::base::{Error, Instant, Sysctl};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
@@ -152,8 +153,18 @@ pub struct UdpSocket {
     received: VecDeque<Datagram>,
     received_charge: u32,
     unsent: VecDeque<Datagram>,
-    sent_charge: u32,
+    sent: Sent,
+}
+
+/// What was sent, and what found no room.
+#[derive(Debug)]
+struct Sent {
+    /// Bytes of charge that have not come back.
+    charge: u32,
+    /// A writer waits for room.
     no_space: bool,
+    /// Where it went without a peer, and when last; the oldest is forgotten at [`UDP_RECENT_MAX`].
+    recent: VecDeque<(IpAddr, Instant)>,
 }
 
 impl UdpSocket {
@@ -171,8 +182,7 @@ impl UdpSocket {
             received: VecDeque::new(),
             received_charge: 0,
             unsent: VecDeque::new(),
-            sent_charge: 0,
-            no_space: false,
+            sent: Sent { charge: 0, no_space: false, recent: VecDeque::new() },
         }
     }
 
@@ -236,11 +246,11 @@ impl UdpSocket {
         if datagram.data.len() > max {
             return Err(Error::MessageTooLong);
         }
-        if self.sent_charge > 0 && self.sent_charge + datagram.charge() > self.buffers.1 {
-            self.no_space = true;
+        if self.sent.charge > 0 && self.sent.charge + datagram.charge() > self.buffers.1 {
+            self.sent.no_space = true;
             return Err(Error::WouldBlock);
         }
-        self.sent_charge += datagram.charge();
+        self.sent.charge += datagram.charge();
         let len = datagram.data.len();
         self.unsent.push_back(datagram);
         Ok(len)
@@ -249,6 +259,29 @@ impl UdpSocket {
     /// The next datagram to put on the wire. Its charge stays until [`UdpSocket::on_complete`].
     pub fn next_unsent(&mut self) -> Option<Datagram> {
         self.unsent.pop_front()
+    }
+
+    /// A datagram leaves for `peer`. What a peer fixes need not be remembered.
+    pub fn leaves(&mut self, now: Instant, peer: IpAddr) {
+        let recent = &mut self.sent.recent;
+        if self.remote.is_some() {
+            return;
+        }
+        // Of many to one peer the last is enough.
+        if recent.back().is_some_and(|(last, _)| *last == peer) {
+            recent.pop_back();
+        } else if recent.len() >= UDP_RECENT_MAX {
+            recent.pop_front();
+        }
+        recent.push_back((peer, now));
+    }
+
+    /// A router may have seen a datagram of ours to `peer`: it is the one that the socket is connected to, or one was sent lately.
+    #[must_use]
+    pub fn sends_to(&self, now: Instant, peer: IpAddr) -> bool {
+        let lately = |at: Instant| now.since(at) < UDP_RECENT_TIME;
+        self.remote.is_some_and(|remote| remote.ip() == peer)
+            || self.sent.recent.iter().any(|&(to, at)| to == peer && lately(at))
     }
 
     /// True when a datagram waits to be sent.
@@ -260,15 +293,15 @@ impl UdpSocket {
     /// Nothing is on the way out.
     #[must_use]
     pub const fn is_idle(&self) -> bool {
-        self.sent_charge == 0
+        self.sent.charge == 0
     }
 
     /// Credit comes back; true when a writer that had seen "full" may go on.
     pub fn on_complete(&mut self, charge: u32) -> bool {
-        debug_assert!(charge <= self.sent_charge, "credit comes back once");
-        self.sent_charge = self.sent_charge.saturating_sub(charge);
-        let wake = self.no_space && self.writable();
-        self.no_space &= !wake;
+        debug_assert!(charge <= self.sent.charge, "credit comes back once");
+        self.sent.charge = self.sent.charge.saturating_sub(charge);
+        let wake = self.sent.no_space && self.writable();
+        self.sent.no_space &= !wake;
         wake
     }
 
@@ -276,7 +309,7 @@ impl UdpSocket {
     #[must_use]
     pub fn charge_below(&self) -> u64 {
         let above: u64 = self.unsent.iter().map(|d| u64::from(d.charge())).sum();
-        u64::from(self.sent_charge).saturating_sub(above)
+        u64::from(self.sent.charge).saturating_sub(above)
     }
 
     /// How long datagrams to `peer` may be.
@@ -298,7 +331,7 @@ impl UdpSocket {
     /// Bytes of payload that wait to be read, and bytes of charge that are on the way out.
     #[must_use]
     pub fn queues(&self) -> (u64, u64) {
-        (self.received.iter().map(|d| d.data.len() as u64).sum(), u64::from(self.sent_charge))
+        (self.received.iter().map(|d| d.data.len() as u64).sum(), u64::from(self.sent.charge))
     }
 
     /// A reader would find a datagram or an error.
@@ -311,11 +344,11 @@ impl UdpSocket {
     #[must_use]
     pub const fn poll_writable(&mut self) -> bool {
         let writable = self.writable();
-        self.no_space |= !writable;
+        self.sent.no_space |= !writable;
         writable
     }
 
     const fn writable(&self) -> bool {
-        self.sent_charge < self.buffers.1 / 2
+        self.sent.charge < self.buffers.1 / 2
     }
 }

@@ -121,6 +121,32 @@ fn addresses_are_judged() {
 }
 
 #[test]
+fn the_broadcast_address_of_any_of_our_subnets_is_nobodys_source() {
+    let mut h = Host::new(Link::Ip);
+    let other = DeviceId(1);
+    h.ip.add_device(other, Iface::new(Link::Ip, 1_500)).expect("room");
+    h.ip.add_address(other, cidr("192.168.7.1/24")).expect("free");
+    h.ip.add_address(other, cidr("192.168.7.2/24")).expect("free");
+    let from = || v4("192.168.7.255", "10.0.0.2", |_| {});
+    assert_eq!(h.why(from()), Some(DropWhy::BadSource));
+    for any in [false, true] {
+        h.ip.set_any_address(DEV, any).expect("a device");
+        let Input::Deliver(i) = h.take(v4("10.0.0.1", "192.168.7.255", |_| {})) else {
+            panic!("a broadcast")
+        };
+        assert!(i.to_group, "any address: {any}");
+    }
+    h.ip.set_any_address(DEV, false).expect("a device");
+    assert!(h.ip.remove_address(other, ip("192.168.7.1")));
+    assert_eq!(h.why(from()), Some(DropWhy::BadSource), "the other address still has it");
+    assert!(h.ip.remove_address(other, ip("192.168.7.2")));
+    assert_eq!(h.why(from()), None);
+    h.ip.add_address(other, cidr("192.168.7.1/24")).expect("free");
+    h.ip.remove_device(other, &mut h.out);
+    assert_eq!(h.why(from()), None);
+}
+
+#[test]
 fn loopback_takes_our_own_addresses() {
     let mut h = Host::new(Link::Ip);
     let lo = DeviceId(7);
@@ -206,9 +232,12 @@ proptest! {
                 packet.offload.csum = Csum::Valid;
             }
             let (mut cx, out) = (h.w.cx(), &mut h.out);
-            if let FrameInput::Packet(p) = h.ip.input_frame(&mut cx, DEV, packet, out)
-                && let Input::Deliver(i) = h.ip.input(&mut cx, DEV, p, out)
-            {
+            let input = match h.ip.input_frame(&mut cx, DEV, packet, out) {
+                FrameInput::Packet(p) if any_address => h.ip.input_to_group(&mut cx, DEV, p, out),
+                FrameInput::Packet(p) | FrameInput::ToGroup(p) => h.ip.input(&mut cx, DEV, p, out),
+                FrameInput::Consumed | FrameInput::Drop(_) => Input::Consumed,
+            };
+            if let Input::Deliver(i) = input {
                 prop_assert!(usize::from(i.l4_offset) <= i.packet.len());
                 let _ = (i.l4(), i.payload(20), i.checksum_ok(), i.pseudo());
                 h.ip.unreachable(&mut cx, &i, Unreachable::Port, out);

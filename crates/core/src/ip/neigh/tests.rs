@@ -32,8 +32,14 @@ impl Table {
     }
     fn due(&mut self) -> Option<Due> {
         let due = self.n.on_timeout(&mut self.w.cx());
-        assert_eq!(self.n.deadlines.len(), self.n.entries.len(), "one deadline per entry");
+        self.consistent();
         due
+    }
+    fn consistent(&self) {
+        let order = &self.n.order;
+        assert_eq!(order.deadlines.len(), self.n.entries.len(), "one deadline per entry");
+        let worths = self.n.entries.iter().map(|(&key, e)| (e.worth(), e.deadline, key)).collect();
+        assert_eq!(order.worths, worths);
     }
     fn state(&self, key: Key) -> Option<State> {
         self.n.get(key.0, key.1).map(|(state, _)| state)
@@ -112,15 +118,59 @@ fn queue_and_table_are_bounded() {
     for n in 0..=NEIGHBOUR_QUEUE_PACKETS {
         let _ = t.resolve(key(1), packet(n as u8));
     }
-    assert!(matches!(&t.dropped[..], [(p, DropWhy::Neighbour)] if p.payload[0] == 0), "the oldest goes");
+    assert!(matches!(&t.dropped[..], [(p, DropWhy::NeighbourQueue)] if p.payload[0] == 0), "the oldest goes");
     t.n.on_advert(&mut t.w.cx(), key(1), ANSWER);
     for n in 2..3 * NEIGHBOURS_MAX as u32 {
         let _ = t.resolve(key(n), packet(0));
         assert!(t.n.entries.len() <= NEIGHBOURS_MAX);
-        assert_eq!(t.n.deadlines.len(), t.n.entries.len());
     }
-    assert_eq!(t.state(key(1)), Some(State::Reachable), "a scan pushes out no neighbour in use");
+    t.consistent();
+    assert_eq!(
+        t.state(key(1)),
+        Some(State::Reachable),
+        "a scan of addresses pushes out what it has asked for"
+    );
+    assert!(t.dropped.iter().skip(1).all(|(_, why)| *why == DropWhy::NeighbourTable));
     t.n.remove_device(DeviceId(0), &mut t.dropped);
     assert_eq!((t.n.entries.len(), t.n.next_deadline()), (0, None));
     assert_eq!(t.dropped.len(), 1 + 3 * NEIGHBOURS_MAX - 2);
+}
+
+#[test]
+fn who_only_asks_pushes_out_nobody_in_use() {
+    let mut t = Table::new();
+    for n in 1..=3 {
+        let _ = t.resolve(key(n), packet(0));
+        t.n.on_advert(&mut t.w.cx(), key(n), ANSWER);
+    }
+    t.w.sleep(44_000);
+    t.n.confirm(&mut t.w.cx(), key(1));
+    t.w.sleep(2_000);
+    assert!(t.due().is_none());
+    // One that is stale, one that has just been used again, one that is asked for: each has a nearer deadline than who asks.
+    let _ = (t.resolve(key(2), packet(0)), t.resolve(key(4), packet(0)));
+    let before: Vec<_> = (1..=4).map(|n| t.state(key(n))).collect();
+    assert_eq!(before[1..], [Some(State::Delay), Some(State::Stale), Some(State::Incomplete)]);
+    let asked = |t: &mut Table, n| {
+        t.n.on_solicit(&mut t.w.cx(), key(n), OTHER, &mut t.dropped);
+        // Nor does who claims to have been asked: nothing was sent to it.
+        t.n.on_advert(&mut t.w.cx(), key(n), ANSWER);
+        assert!(t.n.entries.len() <= NEIGHBOURS_MAX);
+    };
+    t.consistent();
+    for n in 10..3 * NEIGHBOURS_MAX as u32 {
+        asked(&mut t, n);
+    }
+    assert_eq!((1..=4).map(|n| t.state(key(n))).collect::<Vec<_>>(), before);
+    assert!(t.state(key(3 * NEIGHBOURS_MAX as u32 - 1)).is_some(), "the newest");
+    // Of a table that is in use all over, nothing goes for who only asks.
+    for n in 10..3 * NEIGHBOURS_MAX as u32 {
+        let _ = t.resolve(key(n), packet(0));
+        t.n.on_advert(&mut t.w.cx(), key(n), ANSWER);
+    }
+    let all = |t: &Table| t.n.iter().map(|(_, addr, ..)| addr).collect::<Vec<_>>();
+    let before = all(&t);
+    asked(&mut t, 9);
+    assert_eq!((before.len(), all(&t)), (NEIGHBOURS_MAX, before));
+    t.consistent();
 }

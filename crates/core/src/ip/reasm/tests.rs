@@ -23,7 +23,16 @@ fn v6_header() -> Vec<u8> {
 }
 
 fn fragment<'a>(headers: &'a [u8], data: &'a [u8], offset: usize, more: bool) -> Fragment<'a> {
-    Fragment { offset: offset as u16, more, headers, data, next_header: (6, 17), ecn: 0, device: DEV }
+    Fragment {
+        offset: offset as u16,
+        more,
+        headers,
+        data,
+        next_header: (6, 17),
+        ecn: 0,
+        device: DEV,
+        to_group: false,
+    }
 }
 
 proptest! {
@@ -46,7 +55,7 @@ proptest! {
         for (n, &(offset, d)) in pieces.iter().enumerate() {
             let f = fragment(&headers, d, offset, offset + d.len() < len);
             match r.insert(&mut w.cx(), key(1), &f) {
-                Outcome::Complete(bytes) => { prop_assert_eq!(n, last); whole = Some(bytes); }
+                Outcome::Complete { whole: bytes, .. } => { prop_assert_eq!(n, last); whole = Some(bytes); }
                 outcome => prop_assert_eq!(outcome, Outcome::Waiting),
             }
             if n != last && seed % 3 == 0 {
@@ -156,7 +165,7 @@ fn congestion_on_one_fragment_is_congestion_on_the_packet() {
         let _ = r.insert(&mut w.cx(), key(1), &f(0, first));
         r.insert(&mut w.cx(), key(1), &f(8, second))
     };
-    assert!(matches!(with(2, 3), Outcome::Complete(bytes) if bytes[1] & 3 == 3));
-    assert!(matches!(with(0, 0), Outcome::Complete(bytes) if bytes[1] & 3 == 0));
+    assert!(matches!(with(2, 3), Outcome::Complete { whole: bytes, .. } if bytes[1] & 3 == 3));
+    assert!(matches!(with(0, 0), Outcome::Complete { whole: bytes, .. } if bytes[1] & 3 == 0));
     assert_eq!(with(0, 3), Outcome::Drop(DropWhy::BadFragment));
 }

@@ -220,7 +220,15 @@ impl Stack {
     /// Hands it the packet; false when that was not for it.
     pub(super) fn sctp_take(&mut self, id: SocketId, arrived: &Arrived<'_>) -> bool {
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return false };
-        let taken = sctp.assoc.input(&mut self.env.cx(self.now, Some(id)), &arrived.inbound);
+        let cx = &mut self.env.cx(self.now, Some(id));
+        let taken = sctp.assoc.input(cx, &arrived.inbound);
+        // What is acknowledged for the first time has come there, DATA and HEARTBEAT alike (RFC 4861 section 7.3.1;
+        // `sctp_transport_dst_confirm`).
+        for path in sctp.assoc.take_heard() {
+            if let Some(Some(way)) = sctp.routes.get(usize::from(path)) {
+                self.ip.confirm_neighbour(cx, &way.dst);
+            }
+        }
         taken.map_err(|why| self.sctp_discard(why)).is_ok()
     }
 

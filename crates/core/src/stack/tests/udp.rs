@@ -1,11 +1,13 @@
 //! UDP end to end.
-use super::world::{World, at, v4, v6};
-use crate::base::{Duration, Error, SocketId};
+use super::world::{World, at, ipv4_packet, too_big, v4, v6};
+use crate::base::limits::{UDP_RECENT_MAX, UDP_RECENT_TIME};
+use crate::base::{DropWhy, Duration, Error, SocketId};
 use crate::device::DeviceCaps;
 use crate::stack::Event;
 use crate::udp::{BindManner, MtuDiscovery};
 use bytes::Bytes;
 use core::net::SocketAddr;
+use lowwater_wire::protocol;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -260,4 +262,46 @@ fn a_socket_that_was_detached_sends_nothing_until_it_has_a_place() {
     assert!(w.stacks[0].udp_bind(w.now, at(v4(1), 9)).is_ok(), "its port is free");
     assert_eq!(again(&mut w), Ok(()));
     assert_eq!(w.stacks[0].udp_send_to(w.now, client, data, at(v4(2), 7)), Ok(1));
+}
+
+#[test]
+fn a_path_mtu_is_believed_of_where_datagrams_went_lately() {
+    let mut w = World::plain();
+    let any = w.stacks[0].udp_bind(w.now, "0.0.0.0:7".parse().expect("valid")).expect("free");
+    // What a router says of a datagram from this port to port 9; the path MTU behind it.
+    let heard = |w: &mut World, port: u8, host: u8| {
+        let datagram =
+            ipv4_packet([10, 0, 0, 1], [10, 0, 0, host], protocol::UDP, &[0, port, 0, 9, 0, 8, 0, 0], w.now);
+        w.stacks[0].receive(w.now, w.devs[0], too_big(&datagram, 600, w.now));
+        w.stacks[0].ip.lookup(None, v4(host), w.now).expect("on the link").mtu
+    };
+    let send = |w: &mut World, host: u8| {
+        w.stacks[0].udp_send_to(w.now, any, Bytes::from_static(b"way"), at(v4(host), 9)).expect("room");
+        w.transmit();
+    };
+    assert_eq!(heard(&mut w, 7, 2), 1_500, "nothing was sent there");
+    assert_eq!(w.stacks[0].counters().drops(DropWhy::IcmpForeign), 1);
+    send(&mut w, 2);
+    assert_eq!((heard(&mut w, 7, 3), heard(&mut w, 7, 2)), (1_500, 600));
+    send(&mut w, 3);
+    w.run(UDP_RECENT_TIME);
+    assert_eq!(heard(&mut w, 7, 3), 1_500, "not lately");
+    send(&mut w, 4);
+    for n in 0..UDP_RECENT_MAX - 1 {
+        send(&mut w, 5 + (n % 2) as u8);
+    }
+    assert_eq!(heard(&mut w, 7, 4), 600, "the oldest that is remembered");
+    send(&mut w, 7);
+    for n in 0..UDP_RECENT_MAX {
+        send(&mut w, 5 + (n % 2) as u8);
+    }
+    assert_eq!(heard(&mut w, 7, 7), 1_500, "forgotten");
+    // Who is connected sends there and nowhere else.
+    let tied = w.stacks[0].udp_bind(w.now, at(v4(1), 8)).expect("free");
+    w.stacks[0].udp_connect(w.now, tied, at(v4(9), 9)).expect("a route");
+    assert_eq!((heard(&mut w, 8, 10), heard(&mut w, 8, 9)), (1_500, 600));
+    // No router is on the way to ourselves.
+    let before = w.stacks[0].ip.lookup(None, v4(1), w.now).expect("ours").mtu;
+    send(&mut w, 1);
+    assert_eq!(heard(&mut w, 7, 1), before);
 }

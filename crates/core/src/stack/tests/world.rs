@@ -34,6 +34,8 @@ pub(super) struct World {
     pub(super) refuse_every: u64,
     /// A router behind the first sender answers larger packets with "fragmentation needed".
     pub(super) path_mtu: Option<u16>,
+    /// The first sender's frames go to all of the link.
+    pub(super) to_all: bool,
     /// When the first sender's packets went to its device, and their lengths; `None` to note nothing.
     pub(super) sent: Option<Vec<(Instant, usize)>>,
     submitted: u64,
@@ -79,6 +81,7 @@ impl World {
             lose_every: 0,
             refuse_every: 0,
             path_mtu: None,
+            to_all: false,
             sent: None,
             submitted: 0,
             wires: Default::default(),
@@ -134,6 +137,9 @@ impl World {
                 let (_, mut packet) = self.wires[side].flying.pop_front().expect("just seen");
                 packet.at = self.now;
                 self.crossed[side] += 1;
+                if side == 0 && self.to_all {
+                    packet.head.as_mut_slice()[..6].fill(0xff);
+                }
                 if side == 0 && self.lose_every > 0 && self.crossed[0].is_multiple_of(self.lose_every) {
                     continue;
                 }
@@ -217,7 +223,7 @@ impl World {
 }
 
 /// ICMP "fragmentation needed" from 10.0.0.254 about `packet`.
-fn too_big(packet: &Packet, mtu: u16, now: Instant) -> Packet {
+pub(super) fn too_big(packet: &Packet, mtu: u16, now: Instant) -> Packet {
     let quote = packet.to_bytes().slice(..28.min(packet.len()));
     let mut icmp = vec![3, 4, 0, 0, 0, 0];
     icmp.extend(mtu.to_be_bytes());
