@@ -317,7 +317,7 @@ impl Conn {
         }
         match self.rx.recv(cx, buf) {
             0 => self.nothing_to_read().map(|()| 0),
-            n => Ok(n),
+            n => Ok(self.read_some(cx, n)),
         }
     }
 
@@ -331,7 +331,7 @@ impl Conn {
             // A look steps over the urgent byte as a read does, and sees the end behind it (`tcp_recvmsg_locked`).
             0 if self.rx.ends_behind_mark() => Ok(0),
             0 => self.nothing_to_read().map(|()| 0),
-            n => Ok(n),
+            n => Ok(self.read_some(cx, n)),
         }
     }
 
@@ -358,7 +358,7 @@ impl Conn {
         if taken == 0 && max > 0 {
             self.nothing_to_read()?;
         }
-        Ok(taken)
+        Ok(self.read_some(cx, taken))
     }
 
     /// Takes the next received piece without copying, at most `max` bytes. `Ok(None)` is the end of the stream.
@@ -368,7 +368,10 @@ impl Conn {
     pub fn read_chunk(&mut self, cx: &mut Cx<'_>, max: usize) -> Result<Option<Bytes>, Error> {
         match self.rx.read_chunk(cx, max) {
             None => self.nothing_to_read().map(|()| None),
-            some => Ok(some),
+            Some(piece) => {
+                self.read_some(cx, piece.len());
+                Ok(Some(piece))
+            }
         }
     }
 
@@ -399,6 +402,14 @@ impl Conn {
             at_mark: self.rx.at_mark(),
             to_mark: self.rx.to_mark(),
         }
+    }
+
+    /// So many bytes were read or looked at, and with them the clock (`tcp_rcv_space_adjust`).
+    const fn read_some(&mut self, cx: &Cx<'_>, n: usize) -> usize {
+        if n > 0 {
+            self.timers.look(cx.now);
+        }
+        n
     }
 
     /// `Ok` at the end of the stream.
