@@ -533,7 +533,7 @@ impl Conn {
         if limits(&old) != limits(&self.options) && self.level(cx).writable() {
             self.app.nospace = NoSpace::Waits;
         }
-        self.wake_writer(cx);
+        self.tell_writer(cx);
     }
 
     /// TCP_WINDOW_CLAMP said again: segments may have raised the bound since. One of zero takes it off what is over, and cannot off
