@@ -169,6 +169,12 @@ impl Conn {
         self.snd.pushed = self.tx.write_seq();
     }
 
+    /// A write is refused for what comes with its data. That it came shows all the same whether the application holds the flow back
+    /// (`tcp_sendmsg_locked` looks first).
+    pub fn refuse_write(&mut self) {
+        self.mark_app_limited();
+    }
+
     fn may_send(&mut self, flags: SendFlags) -> Result<(), Error> {
         if !flags.resumed {
             // A call looks once, before whatever it waits for (`tcp_sendmsg_locked`).
