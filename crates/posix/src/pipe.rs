@@ -223,7 +223,9 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let (from, to) = (self.splice_end(*fd_in)?, self.splice_end(*fd_out)?);
-        let patient = flags & SPLICE_F_NONBLOCK as u32 == 0;
+        let never = SPLICE_F_NONBLOCK as u32;
+        let flags = if self.is_hasty(&from) || self.is_hasty(&to) { flags | never } else { *flags };
+        let patient = flags & never == 0;
         match (from, to) {
             (End::Pipe(..), End::Pipe(..)) if off_in.is_some() || off_out.is_some() => Err(Errno::ESPIPE),
             (End::Pipe(a, Side::Read), End::Pipe(b, Side::Write)) if a != b => {
@@ -244,6 +246,11 @@ impl Host {
             (End::Pipe(_, Side::Write), _) | (_, End::Pipe(_, Side::Read)) => Err(Errno::EBADF),
             _ => Err(Errno::EINVAL),
         }
+    }
+
+    /// A pipe that has O_NONBLOCK at this end has splice() not wait for it. A socket's is asked with its own waits.
+    fn is_hasty(&self, end: &End) -> bool {
+        matches!(*end, End::Pipe(id, side) if self.pipes.nonblocking(id, side))
     }
 
     fn splice_end(&self, fd: Fd) -> Result<End, Errno> {
