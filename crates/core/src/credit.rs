@@ -107,17 +107,19 @@ impl Credit {
     }
 
     /// One more like this may go down after packets with a charge of `ahead`. While nothing is below nobody knows whether the device gives
-    /// back at once: then there is no bound.
+    /// back at once: then there is no bound, but for a limit of nothing.
     #[must_use]
     pub fn lets_go_after(&self, ask: &Ask, ahead: u64) -> bool {
-        self.below == 0 || ask.rtx_single || u64::from(self.below) + ahead < ask.limit()
+        let limit = ask.limit();
+        ask.rtx_single || (self.below == 0 && limit > 0) || u64::from(self.below) + ahead < limit
     }
 
     /// May another packet go down? What is *already* below counts, so the level may come to one packet, less a byte, beyond the limit: two
-    /// packets of one size are two, and no third. (Linux compares with `>` what is never less than one, `sk_wmem_alloc`.)
+    /// packets of one size are two, and no third. (Linux compares with `>` what is never less than one, `sk_wmem_alloc`: a limit of nothing
+    /// refuses whatever is below, and what is in flight has the flow go on.)
     #[must_use]
     pub fn ask(&mut self, ask: &Ask) -> Admission {
-        if self.below == 0 || u64::from(self.below) < ask.limit() {
+        if u64::from(self.below) < ask.limit() {
             return Admission::Granted;
         }
         // Linux marks first and tests again, since a completion may come in between. Here completions are events of the same
@@ -196,11 +198,10 @@ mod tests {
         credit.charge(1_000);
         assert_eq!((credit.lets_go_after(&ask, 0), credit.ask(&ask)), (false, Admission::Throttled));
         let nothing = Ask { cap: Some(0), ..ask };
-        assert_eq!(
-            Credit::new().ask(&nothing),
-            Admission::Granted,
-            "an empty queue takes one whatever the limit is"
-        );
+        for (single, answer) in [(true, Admission::Exempt), (false, Admission::Throttled)] {
+            let ask = Ask { rtx_single: single, ..nothing };
+            assert_eq!((Credit::new().lets_go_after(&ask, 0), Credit::new().ask(&ask)), (single, answer));
+        }
     }
 
     #[test]

@@ -11,15 +11,17 @@ use crate::files::{File, Kind};
 use crate::host::{ANY, Host};
 use crate::recv::Read;
 use crate::send::Write;
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use lowwater_core::base::{Duration, Error, SocketId};
 use lowwater_core::tcp::{Ready, SendFlags};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes that a pipe holds (pipe(7)).
-pub(crate) const PIPE_BYTES: usize = 65_536;
-/// A write of at most so many bytes is all or nothing (PIPE_BUF).
-const PIPE_BUF: usize = 4_096;
+/// Bytes of a page, the most that one piece in a pipe has.
+const PAGE: usize = 4_096;
+/// Pieces that a pipe holds (`PIPE_DEF_BUFFERS`).
+const PIECES_MAX: usize = 16;
+/// Bytes that a pipe holds at the most (pipe(7)).
+pub(crate) const PIPE_BYTES: usize = PIECES_MAX * PAGE;
 /// Flags of splice(2).
 const SPLICE_F_ALL: u32 = 0xf;
 
@@ -36,9 +38,75 @@ pub(crate) enum Side {
 #[derive(Debug, Default)]
 struct Pipe {
     data: BytesMut,
+    /// What the bytes lie in; each takes up a place until the last of its bytes is read.
+    slots: VecDeque<Slot>,
     /// Ends that are open, and their O_NONBLOCK: to read, to write.
     open: [bool; 2],
     nonblocking: [bool; 2],
+}
+
+/// A piece of what is in a pipe (`pipe_buffer`).
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    len: usize,
+    /// Bytes of its page behind them that a write may fill; none where the page came by splice().
+    room: usize,
+}
+
+impl Pipe {
+    fn free(&self) -> usize {
+        PIECES_MAX.saturating_sub(self.slots.len())
+    }
+
+    /// Takes the first `n` bytes, or as many as there are.
+    fn take(&mut self, n: usize) -> BytesMut {
+        let data = self.data.split_to(n.min(self.data.len()));
+        let mut left = data.len();
+        while left > 0
+            && let Some(first) = self.slots.front_mut()
+        {
+            let part = left.min(first.len);
+            (first.len, left) = (first.len - part, left - part);
+            if first.len == 0 {
+                self.slots.pop_front();
+            }
+        }
+        data
+    }
+
+    /// Adds pages of `data` while there is place; how many bytes. What is `written` may be followed by more in its last page.
+    fn add(&mut self, data: &[u8], written: bool) -> usize {
+        let fits = data.len().min(self.free() * PAGE);
+        for page in data[..fits].chunks(PAGE) {
+            let room = if written { PAGE - page.len() } else { 0 };
+            self.slots.push_back(Slot { len: page.len(), room });
+        }
+        self.data.extend_from_slice(&data[..fits]);
+        fits
+    }
+
+    /// What of a whole write is no full page goes into the last page in use, if it has room for all of that (`pipe_write`); how many bytes.
+    fn join(&mut self, data: &[u8]) -> usize {
+        let part = data.len() % PAGE;
+        let Some(last) = self.slots.back_mut().filter(|last| part <= last.room) else { return 0 };
+        (last.len, last.room) = (last.len + part, last.room - part);
+        self.data.extend_from_slice(&data[..part]);
+        part
+    }
+
+    /// Puts `data` back in front, into pages of its own while there is place.
+    fn put_back(&mut self, data: &[u8]) {
+        let behind = self.data.split();
+        self.data.extend_from_slice(data);
+        self.data.unsplit(behind);
+        for page in data.rchunks(PAGE) {
+            let full = self.free() == 0;
+            match self.slots.front_mut().filter(|_| full) {
+                Some(first) => first.len += page.len(),
+                None => self.slots.push_front(Slot { len: page.len(), room: 0 }),
+            }
+        }
+    }
 }
 
 /// All pipes.
@@ -64,8 +132,24 @@ impl Pipes {
         self.pipes.get(&id).map_or(0, |pipe| pipe.data.len())
     }
 
+    /// Bytes for which there is place in pages of their own.
     fn room(&self, id: PipeId) -> usize {
-        PIPE_BYTES.saturating_sub(self.waiting(id))
+        self.pipes.get(&id).map_or(0, |pipe| pipe.free() * PAGE)
+    }
+
+    /// The pieces that splice() moves of one pipe: at most `len` bytes in at most `free` of them. Of one that it splits the part
+    /// that it moves has a page that no write fills (`splice_pipe_to_pipe`).
+    fn pieces(&self, id: PipeId, len: usize, free: usize) -> Vec<Slot> {
+        let mut left = len;
+        let slots = self.pipes.get(&id).into_iter().flat_map(|pipe| &pipe.slots).take(free);
+        slots
+            .map_while(|slot| {
+                let part = slot.len.min(left);
+                left -= part;
+                let room = if part < slot.len { 0 } else { slot.room };
+                (part > 0).then_some(Slot { len: part, room })
+            })
+            .collect()
     }
 
     pub(crate) fn nonblocking(&self, id: PipeId, side: Side) -> bool {
@@ -118,7 +202,7 @@ impl Host {
         self.files.set_status(write, flags & O_DIRECT);
         self.pipes.next += 1;
         let nonblocking = flags & O_NONBLOCK != 0;
-        let pipe = Pipe { data: BytesMut::new(), open: [true; 2], nonblocking: [nonblocking; 2] };
+        let pipe = Pipe { open: [true; 2], nonblocking: [nonblocking; 2], ..Pipe::default() };
         self.pipes.pipes.insert(id, pipe);
         Ok(Reply { pipe: Some((read, write)), ..Reply::ok(0) })
     }
@@ -159,7 +243,7 @@ impl Host {
             if n > read.good {
                 return Err(Errno::EFAULT);
             }
-            let data = self.pipes.get(id)?.data.split_to(n).freeze();
+            let data = self.pipes.get(id)?.take(n).freeze();
             self.wake_pipe(id);
             return Ok(Some(Reply { data, ..Reply::ok(n as i64) }));
         }
@@ -174,9 +258,7 @@ impl Host {
         let Ok(File::Pipe(id, Side::Read)) = self.files.get(fd) else { return };
         let id = *id;
         if let Ok(pipe) = self.pipes.get(id) {
-            let behind = pipe.data.split();
-            pipe.data.extend_from_slice(rest);
-            pipe.data.unsplit(behind);
+            pipe.put_back(rest);
             self.wake_pipe(id);
         }
     }
@@ -196,12 +278,12 @@ impl Host {
         if write.bad {
             return Err(Errno::EFAULT);
         }
-        let rest = write.data.len() - p.done;
-        let room = self.pipes.room(id);
-        let fits = if write.data.len() <= PIPE_BUF && room < rest { 0 } else { room.min(rest) };
-        if fits > 0 {
-            self.pipes.get(id)?.data.extend_from_slice(&write.data[p.done..p.done + fits]);
-            p.done += fits;
+        let (pipe, before) = (self.pipes.get(id)?, p.done);
+        if !p.begun {
+            p.done += pipe.join(&write.data);
+        }
+        p.done += pipe.add(&write.data[p.done..], true);
+        if p.done > before {
             self.wake_pipe(id);
         }
         let patient = !self.pipes.nonblocking(id, side);
@@ -223,7 +305,9 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         let (from, to) = (self.splice_end(*fd_in)?, self.splice_end(*fd_out)?);
-        let patient = flags & SPLICE_F_NONBLOCK as u32 == 0;
+        let never = SPLICE_F_NONBLOCK as u32;
+        let flags = if self.is_hasty(&from) || self.is_hasty(&to) { flags | never } else { *flags };
+        let patient = flags & never == 0;
         match (from, to) {
             (End::Pipe(..), End::Pipe(..)) if off_in.is_some() || off_out.is_some() => Err(Errno::ESPIPE),
             (End::Pipe(a, Side::Read), End::Pipe(b, Side::Write)) if a != b => {
@@ -234,7 +318,7 @@ impl Host {
                 (_, Some(_)) => Err(Errno::EINVAL),
                 // A place to write at is no end to append to (`do_splice`).
                 _ if self.files.status(fd) & O_APPEND != 0 => Err(Errno::EINVAL),
-                _ => self.splice_out(a, fd, *len, *flags, p),
+                _ => self.splice_out(a, fd, *len, flags, p),
             },
             (End::Socket(fd), End::Pipe(b, Side::Write)) => match (off_in, off_out) {
                 (_, Some(_)) => Err(Errno::ESPIPE),
@@ -244,6 +328,11 @@ impl Host {
             (End::Pipe(_, Side::Write), _) | (_, End::Pipe(_, Side::Read)) => Err(Errno::EBADF),
             _ => Err(Errno::EINVAL),
         }
+    }
+
+    /// A pipe that has O_NONBLOCK at this end has splice() not wait for it. A socket's is asked with its own waits.
+    fn is_hasty(&self, end: &End) -> bool {
+        matches!(*end, End::Pipe(id, side) if self.pipes.nonblocking(id, side))
     }
 
     fn splice_end(&self, fd: Fd) -> Result<End, Errno> {
@@ -265,15 +354,18 @@ impl Host {
         if !self.pipes.is_open(to, Side::Read) {
             return Ok(Some(Reply { sigpipe: true, ..Reply::fail(Errno::EPIPE) }));
         }
-        let n = len.min(self.pipes.waiting(from)).min(self.pipes.room(to));
-        if n == 0 {
+        let pieces = self.pipes.pieces(from, len, self.pipes.room(to) / PAGE);
+        if pieces.is_empty() {
             if self.pipes.waiting(from) == 0 && !self.pipes.is_open(from, Side::Write) {
                 return Ok(Some(Reply::ok(0)));
             }
             return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
         }
-        let data = self.pipes.get(from)?.data.split_to(n);
-        self.pipes.get(to)?.data.extend_from_slice(&data);
+        let n = pieces.iter().map(|slot| slot.len).sum();
+        let data = self.pipes.get(from)?.take(n);
+        let pipe = self.pipes.get(to)?;
+        pipe.data.extend_from_slice(&data);
+        pipe.slots.extend(pieces);
         self.wake_pipe(from);
         self.wake_pipe(to);
         Ok(Some(Reply::ok(n as i64)))
@@ -312,7 +404,7 @@ impl Host {
             // The end was only looked at, and is read now (`tcp_read_sock`). There are no bytes that this could take.
             self.stack.tcp_recv_with(self.now, id, 1, &mut |_| {})?;
         }
-        self.pipes.get(to)?.data.extend_from_slice(&reply.data);
+        self.pipes.get(to)?.add(&reply.data, false);
         self.wake_pipe(to);
         Ok(Some(Reply::ok(reply.data.len() as i64)))
     }
@@ -413,7 +505,7 @@ impl Host {
             if self.files.sock(fd)?.stream { self.tcp_send(&call, p) } else { self.udp_send(&call, p) };
         let reply = answer?;
         if let Some(sent) = reply.as_ref().and_then(|r| usize::try_from(r.ret).ok()) {
-            self.pipes.get(from)?.data.advance(sent.min(n));
+            self.pipes.get(from)?.take(sent.min(n));
             self.wake_pipe(from);
         }
         Ok(reply)
@@ -423,7 +515,7 @@ impl Host {
         let Ok(pipe) = self.pipes.get(from) else { return Err(Error::NoSuchSocket) };
         let data = pipe.data.get(..n).unwrap_or_default();
         let sent = self.stack.tcp_send(self.now, id, data, SendFlags { more, ..SendFlags::default() })?;
-        pipe.data.advance(sent);
+        pipe.take(sent);
         self.wake_pipe(from);
         Ok(sent)
     }

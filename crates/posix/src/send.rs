@@ -178,6 +178,9 @@ impl Host {
         // After the handshake and before anything else (`sock_cmsg_send`).
         let open = !waits && self.stack.tcp_state(id).is_ok_and(may_send);
         if open && write.is_strange_to(sock) {
+            if !p.begun || p.first {
+                self.stack.tcp_refuse_write(self.now, id)?;
+            }
             return Err(Errno::EINVAL);
         }
         if p.done > 0 && (p.over() || self.stack.poll(self.now, id).contains(Ready::ERR)) {

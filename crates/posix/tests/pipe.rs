@@ -30,7 +30,7 @@ fn a_pipe_blocks_when_it_is_empty_or_full() {
         Some(65_000),
         "all or nothing"
     );
-    ok(&mut host, read(r, 1_000));
+    ok(&mut host, read(r, 4_096));
     assert_eq!(finished(&mut host, writer).ret, 1_000);
     let writer = blocks(&mut host, write(w, &[3; 5_000]));
     ok(&mut host, read(r, 70_000));
@@ -39,6 +39,39 @@ fn a_pipe_blocks_when_it_is_empty_or_full() {
     let reader = blocks(&mut host, read(r, 10));
     ok(&mut host, Call::Close { fd: w });
     assert_eq!(finished(&mut host, reader).ret, 0);
+}
+
+/// A pipe has place for 16 pieces of a page (`pipe_write`, `splice_pipe_to_pipe`).
+#[test]
+fn a_piece_of_a_pipe_keeps_its_place_until_all_of_it_is_read() {
+    let mut host = host(A, A6);
+    let (r, w) = pipe(&mut host, O_NONBLOCK);
+    for _ in 0..3 {
+        ok(&mut host, write(w, &[1; 3_000]));
+    }
+    assert_eq!(ok(&mut host, write(w, &[2; 65_536])), 13 * 4_096);
+    ok(&mut host, read(r, 2_999));
+    assert_eq!(fails(&mut host, write(w, b"x")), Errno::EAGAIN);
+    ok(&mut host, read(r, 1));
+    assert_eq!(ok(&mut host, write(w, b"abc")), 3);
+    assert_eq!(ok(&mut host, write(w, &[3; 4_093])), 4_093, "the last page has room");
+    assert_eq!(fails(&mut host, write(w, b"x")), Errno::EAGAIN);
+    // Between pipes pieces move, and of one that is split no part is written to.
+    let (r2, w2) = pipe(&mut host, O_NONBLOCK);
+    assert_eq!(ok(&mut host, splice(r, w2, 3_500)), 3_500);
+    for _ in 2..16 {
+        ok(&mut host, write(w2, &[4; 4_096]));
+    }
+    assert_eq!(fails(&mut host, write(w2, b"x")), Errno::EAGAIN);
+    assert_eq!(fails(&mut host, splice(r, w2, 1)), Errno::EAGAIN);
+    ok(&mut host, read(r2, 3_000));
+    assert_eq!(ok(&mut host, splice(r, w2, 65_536)), 2_500, "one place");
+    // What comes back in front has places of its own.
+    let rest = done(&mut host, read(r2, 500)).data;
+    host.unread(r2, &rest);
+    assert_eq!(fails(&mut host, write(w2, &[5; 1_097])), Errno::EAGAIN);
+    assert_eq!(ok(&mut host, write(w2, &[5; 1_096])), 1_096, "a piece that moved whole has the room it had");
+    assert_eq!(ok(&mut host, read(r2, 70_000)), 500 + 14 * 4_096 + 2_500 + 1_096);
 }
 
 #[test]

@@ -250,6 +250,17 @@ impl Stack {
         self.with_conn(now, id, |conn, cx| conn.find_room(cx, flags))
     }
 
+    /// A write is refused before anything of it is taken, for what comes with its data.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] where it is no connection.
+    pub fn tcp_refuse_write(&mut self, now: Instant, id: SocketId) -> Result<(), Error> {
+        self.with_conn(now, id, |conn, _| {
+            conn.refuse_write();
+            Ok(())
+        })
+    }
+
     /// A write that waited for room comes back with what it has taken in, which is pushed once more.
     ///
     /// # Errors

@@ -183,6 +183,12 @@ impl Conn {
         self.snd.pushed = self.tx.write_seq();
     }
 
+    /// A write is refused for what comes with its data. That it came shows all the same whether the application holds the flow back
+    /// (`tcp_sendmsg_locked` looks first).
+    pub fn refuse_write(&mut self) {
+        self.mark_app_limited();
+    }
+
     fn may_send(&mut self, flags: SendFlags) -> Result<(), Error> {
         if !flags.resumed {
             // A call looks once, before whatever it waits for (`tcp_sendmsg_locked`).
@@ -331,7 +337,7 @@ impl Conn {
         }
         match self.rx.recv(cx, buf) {
             0 => self.nothing_to_read().map(|()| 0),
-            n => Ok(n),
+            n => Ok(self.read_some(cx, n)),
         }
     }
 
@@ -345,7 +351,7 @@ impl Conn {
             // A look steps over the urgent byte as a read does, and sees the end behind it (`tcp_recvmsg_locked`).
             0 if self.rx.ends_behind_mark() => Ok(0),
             0 => self.nothing_to_read().map(|()| 0),
-            n => Ok(n),
+            n => Ok(self.read_some(cx, n)),
         }
     }
 
@@ -372,7 +378,7 @@ impl Conn {
         if taken == 0 && max > 0 {
             self.nothing_to_read()?;
         }
-        Ok(taken)
+        Ok(self.read_some(cx, taken))
     }
 
     /// Takes the next received piece without copying, at most `max` bytes. `Ok(None)` is the end of the stream.
@@ -382,7 +388,10 @@ impl Conn {
     pub fn read_chunk(&mut self, cx: &mut Cx<'_>, max: usize) -> Result<Option<Bytes>, Error> {
         match self.rx.read_chunk(cx, max) {
             None => self.nothing_to_read().map(|()| None),
-            some => Ok(some),
+            Some(piece) => {
+                self.read_some(cx, piece.len());
+                Ok(Some(piece))
+            }
         }
     }
 
@@ -413,6 +422,14 @@ impl Conn {
             at_mark: self.rx.at_mark(),
             to_mark: self.rx.to_mark(),
         }
+    }
+
+    /// So many bytes were read or looked at, and with them the clock (`tcp_rcv_space_adjust`).
+    const fn read_some(&mut self, cx: &Cx<'_>, n: usize) -> usize {
+        if n > 0 {
+            self.timers.look(cx.now);
+        }
+        n
     }
 
     /// `Ok` at the end of the stream.
@@ -536,7 +553,7 @@ impl Conn {
         if limits(&old) != limits(&self.options) && self.level(cx).writable() {
             self.app.nospace = NoSpace::Waits;
         }
-        self.wake_writer(cx);
+        self.tell_writer(cx);
     }
 
     /// TCP_WINDOW_CLAMP said again: segments may have raised the bound since. One of zero takes it off what is over, and cannot off

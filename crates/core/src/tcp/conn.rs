@@ -463,11 +463,20 @@ impl Conn {
     /// A waiter that saw "full" is told once the rule turns true. Called after every event that lowers the unsent part or the
     /// charge, or raises a limit.
     pub(super) fn wake_writer(&mut self, cx: &Cx<'_>) {
-        if self.app.nospace.is_set() && self.level(cx).writable() {
-            self.app.nospace = self.app.nospace.told();
-            self.app.notice.insert(Notice::WRITABLE);
+        if self.tell_writer(cx) {
             self.rest.stats.chrono.stop(cx.now, Held::SendBuffer, self.tx.is_empty());
         }
+    }
+
+    /// The same where a limit was raised: the time that the buffer takes goes on (`sk_stream_write_space`; only `tcp_check_space` stops
+    /// its clock).
+    pub(super) fn tell_writer(&mut self, cx: &Cx<'_>) -> bool {
+        let tells = self.app.nospace.is_set() && self.level(cx).writable();
+        if tells {
+            self.app.nospace = self.app.nospace.told();
+            self.app.notice.insert(Notice::WRITABLE);
+        }
+        tells
     }
 
     /// What becomes of the object. It stays until its last segment has gone out.

@@ -6,7 +6,7 @@ use super::ready::Notice;
 use super::segment::Whole;
 use super::seq::Seq;
 use super::state::State;
-use crate::base::{Cx, Error, Instant};
+use crate::base::{Cx, Error};
 use std::sync::Arc;
 
 /// What the application hears of an ICMP error at once.
@@ -56,6 +56,9 @@ impl Conn {
         if self.is_child() && self.state == State::SynRecv {
             return;
         }
+        if seq == Some(self.tx.snd_una()) && self.path.rtt.backoff() > 0 {
+            self.timers.look(cx.now);
+        }
         if seq == Some(self.tx.snd_una()) && self.tx.revert_backoff(cx, &mut self.path) {
             self.on_rto(cx);
         }
@@ -94,9 +97,8 @@ impl Conn {
         let with_data = self.syn_has_data();
         if self.tx.on_mss_reduced(cx, &mut self.path, with_data) {
             // And nothing new, which waits for the next acknowledgement or write.
-            let last_event = self.last_event();
-            let seldom = self.rest.seldom();
-            seldom.last_event = seldom.last_event.max(last_event);
+            // It counts as sent when the clock was last looked at (`tcp_v4_mtu_reduced` does not renew `tcp_mstamp`), so that its
+            // delivery says nothing about what left with it.
             self.out.try_resend_late();
         }
         true
@@ -112,15 +114,6 @@ impl Conn {
     /// The SYN that is out has data (Fast Open).
     const fn syn_has_data(&self) -> bool {
         matches!(self.state, State::SynSent) && self.rest.stats.fast.has(fact::DATA)
-    }
-
-    /// When something was last sent or received; when a write was held back tells [`Seldom`](super::waits::Seldom). What an ICMP error
-    /// sends again counts as sent then (`tcp_v4_mtu_reduced` does not renew `tcp_mstamp`), so that its delivery says nothing about what
-    /// left with it.
-    fn last_event(&self) -> Instant {
-        // What such errors have sent again before counts as they had it.
-        let sent = self.tx.last_data_at().min(self.path.pacing.wstamp());
-        sent.max(self.rx.ack.last_data_at()).max(self.rest.stats.last_ack_recv)
     }
 
     /// The route has another MTU: an error about another connection to the same host lowered it, or what was learnt grew too old

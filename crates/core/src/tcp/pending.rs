@@ -113,7 +113,7 @@ impl Burst {
 enum Look {
     /// Data to send again, and nothing else: a timer of loss recovery fired.
     Resend,
-    /// The same by the clock of the last event: an ICMP error does not look at the time.
+    /// The same by the clock as it was last looked at: an ICMP error does not look at the time.
     ResendLate,
     /// Data to send or to send again, holding partial segments back this much.
     Send(Hold),
@@ -172,7 +172,7 @@ impl Pending {
         self.look.get_or_insert(Look::Resend);
     }
 
-    /// The same for an ICMP error, whose retransmissions count as sent at [`super::waits::Seldom::last_event`].
+    /// The same for an ICMP error, whose retransmissions count as sent at [`super::timers::Timers::looked_at`].
     pub(super) fn try_resend_late(&mut self) {
         self.look.get_or_insert(Look::ResendLate);
     }

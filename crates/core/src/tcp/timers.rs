@@ -31,9 +31,26 @@ pub(super) struct Timers {
     pub(super) probing_since: Option<Instant>,
     /// When the SYN-ACK of a passive open went out, until it has given an RTT sample.
     pub(super) synack_sent: Option<Instant>,
+    /// When the connection last looked at the clock (`tcp_mstamp`): as a segment came, a timer fired, something new was to leave, or
+    /// somebody read. In nanoseconds modulo 2^48, which is 78 hours: while anything is in flight a timer looks sooner.
+    pub(super) looked_at: [u16; 3],
 }
 
 impl Timers {
+    /// The connection looks at the clock.
+    pub(super) const fn look(&mut self, now: Instant) {
+        let ns = now.as_nanos();
+        self.looked_at = [ns as u16, (ns >> 16) as u16, (ns >> 32) as u16];
+    }
+
+    /// When it last did, which is less than 78 hours ago.
+    pub(super) fn looked_at(&self, now: Instant) -> Instant {
+        let [low, middle, high] = self.looked_at.map(u64::from);
+        let at = high << 32 | middle << 16 | low;
+        let ago = now.as_nanos().wrapping_sub(at) & ((1 << 48) - 1);
+        Instant::from_nanos(now.as_nanos().saturating_sub(ago))
+    }
+
     pub(super) const fn stop_all(&mut self) {
         self.probe = None;
         self.keepalive = None;
@@ -70,6 +87,9 @@ impl Conn {
     /// Fires what is due.
     pub fn on_timeout(&mut self, cx: &mut Cx<'_>) {
         self.settle_below();
+        if self.next_deadline().is_some_and(|at| at <= cx.now) {
+            self.timers.look(cx.now);
+        }
         // Acknowledgements that have left since took their blocks along (`tcp_current_mss` in each timer of these).
         self.tx.set_mss(self.mss_now());
         if self.timers.pace.is_some_and(|at| at <= cx.now) {
@@ -385,4 +405,22 @@ impl Conn {
 /// The socket's own number of seconds, or the system's; never none at all, or a timer would fire without end.
 fn own_or(own: u32, default: u32) -> Duration {
     Duration::from_secs(u64::from(if own != 0 { own } else { default }.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_look_at_the_clock_is_known_for_three_days() {
+        let mut timers = Timers::default();
+        assert_eq!(timers.looked_at(Instant::from_millis(7)), Instant::ZERO);
+        for at in [1, (1 << 16) - 1, (1 << 48) - 1, 1 << 48, 123_456_789_012_345_678].map(Instant::from_nanos)
+        {
+            timers.look(at);
+            for later in [0, 1, 70_000, (1 << 48) - 1] {
+                assert_eq!(timers.looked_at(at.plus_nanos(later)), at);
+            }
+        }
+    }
 }

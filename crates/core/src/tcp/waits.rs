@@ -49,8 +49,6 @@ pub(super) struct Seldom {
     pub(super) received_marked: [u32; 3],
     /// When a segment outside the window was last answered (RFC 5961 section 7).
     pub(super) last_oow_ack: Option<Instant>,
-    /// When sending was last tried in vain, or what went on before a router found something too long.
-    pub(super) last_event: Instant,
     /// When the reason in force began.
     since: Instant,
     counts: WaitCounts,
@@ -104,7 +102,6 @@ fn note(wait: &mut Option<Wait>, rest: &mut Rest, now: Instant, why: Wait) {
     if changed {
         seldom.since = now;
     }
-    seldom.last_event = now;
     let count = &mut seldom.counts.0[why as usize];
     *count = count.saturating_add(1);
 }

@@ -134,7 +134,8 @@ impl Assoc {
             charge: path.pmdcs() + super::PACKET_OVERHEAD,
             pacing_rate: path.flow.pacing.rate(),
             pacing_shift: PACING_SHIFT,
-            cap: Some(cx.sysctl.tcp_limit_output_bytes),
+            // A path with nothing below it is never held back: nothing of the association may be left to have it go on.
+            cap: Some(cx.sysctl.tcp_limit_output_bytes.max(1)),
             retransmission: again,
             rtx_single: self.tx.out.len() <= 1,
         };

@@ -26,6 +26,8 @@ impl Conn {
         // A connection in TIME-WAIT is a smaller object in Linux, which counts nothing.
         if self.state != State::TimeWait {
             self.count_in(&seg);
+            // Whatever becomes of it (`tcp_rcv_established`, `tcp_rcv_state_process`).
+            self.timers.look(cx.now);
         }
         match self.state {
             State::SynSent => self.input_syn_sent(cx, &seg),

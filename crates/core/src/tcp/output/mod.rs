@@ -46,6 +46,7 @@ impl Conn {
         self.stand_above(caps);
         let hold = self.out.hold();
         if self.out.tries() {
+            self.look_for_new(cx, hold);
             match self.next_data(cx, caps, hold) {
                 Ok(segment) => {
                     self.app.wait = None;
@@ -66,6 +67,15 @@ impl Conn {
             return Some(self.keepalive_probe(cx));
         }
         self.acks_allowed().then(|| self.rx.ack_due()).filter(|&due| due).map(|_| self.pure_ack(cx))
+    }
+
+    /// Where something new may leave the clock is looked at first (`tcp_write_xmit`); what is sent again goes by the time of whoever
+    /// asked for it.
+    fn look_for_new(&mut self, cx: &Cx<'_>, hold: Option<Hold>) {
+        let goes_on = self.out.burst.round == Round::GoesOn;
+        if hold.is_some() && (goes_on || self.state == State::SynSent || self.tx.peek_unsent().is_some()) {
+            self.timers.look(cx.now);
+        }
     }
 
     /// What the device below takes, as far as it bounds what a write makes of its bytes (`sk_setup_caps`).
@@ -146,7 +156,7 @@ impl Conn {
         }
         if self.tx.may_resend(&self.path) {
             // What the pace holds back is not cut yet.
-            self.pacing_gate(self.late_clock().unwrap_or(cx.now))?;
+            self.pacing_gate(self.late_clock(cx.now).unwrap_or(cx.now))?;
         }
         if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, self.window_end()) {
             return match (self.retransmit(cx, &resend), hold) {
@@ -176,7 +186,7 @@ impl Conn {
 
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
         self.path_gate()?;
-        let resend = resend.counted_from(self.late_clock());
+        let resend = resend.counted_from(self.late_clock(cx.now));
         self.host_queue_gate(cx, &resend)?;
         self.pacing_gate(resend.clock.unwrap_or(cx.now))?;
         self.credit_gate(cx, resend.len + PACKET_CHARGE, true)?;
@@ -189,8 +199,8 @@ impl Conn {
     }
 
     /// When what an ICMP error sends again counts as sent.
-    fn late_clock(&self) -> Option<Instant> {
-        self.rest.seldom.as_ref().filter(|_| self.out.resends_late()).map(|seldom| seldom.last_event)
+    fn late_clock(&self, now: Instant) -> Option<Instant> {
+        self.out.resends_late().then(|| self.timers.looked_at(now))
     }
 
     /// What has not left this host is not sent again; the flow goes on when something of it has left.
