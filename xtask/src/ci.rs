@@ -3,6 +3,7 @@ use crate::bound::within;
 use crate::command::{Outcome, cargo, cargo_name, heard, program, run, run_watched};
 use crate::{rules, tidy, tools};
 use std::panic::resume_unwind;
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,41 @@ impl Beside {
     }
 }
 
+/// What later stages build, by the same features, so that they find it built. Tests sleep for a part of their time: that is used here, at the lowest priority.
+const AHEAD: [Ahead; 3] = [
+    Ahead { stages: &["build", "lab", "drill"], words: &RELEASE },
+    Ahead { stages: &["seeds"], words: &["build", "--quiet", "--profile", "sim", "-p", "lowwater-sim"] },
+    Ahead { stages: &["fuzz"], words: &["build", "--quiet", "--profile", "sim", "-p", "lowwater-fuzz"] },
+];
+/// The README's first command.
+const RELEASE: [&str; 5] = ["run", "--release", "--quiet", "--", "--version"];
+
+/// A build for later stages.
+struct Ahead {
+    stages: &'static [&'static str],
+    /// For cargo.
+    words: &'static [&'static str],
+}
+
+impl Ahead {
+    /// Builds what these stages need. What fails fails again in its stage, and is told there.
+    fn build_for(chosen: &[&str]) {
+        for ahead in AHEAD.iter().filter(|ahead| ahead.stages.iter().any(|stage| chosen.contains(stage))) {
+            let begin = Instant::now();
+            let cargo = cargo_name();
+            let words: Vec<&str> =
+                ["-n", "19", &cargo].into_iter().chain(ahead.words.iter().copied()).collect();
+            let outcome = run(program("nice", &words).stdout(Stdio::null()).stderr(Stdio::null()));
+            let word = if outcome.is_ok() { "built" } else { "not built" };
+            println!("=== for {}: {word} after {:.1} s", ahead.stages[0], begin.elapsed().as_secs_f64());
+            // What was killed is not begun again.
+            if outcome.is_err() {
+                return;
+            }
+        }
+    }
+}
+
 /// Linux in user mode, and what forbids to skip what needs it.
 const LINUX: &str = "linux.uml";
 const REQUIRE_NET: &str = "LOWWATER_REQUIRE_NET";
@@ -52,16 +88,19 @@ struct Stage {
     what: &'static str,
     /// Minutes that it may take: several times what it needs on two cores that begin with nothing built. Whoever takes longer hangs.
     minutes: u64,
-    run: fn(&mut Tests) -> Outcome,
+    run: fn(&mut Run) -> Outcome,
+}
+
+/// What stages know of one another.
+#[derive(Default)]
+struct Run {
+    tests: Tests,
+    /// The names of all stages of this run.
+    chosen: Vec<&'static str>,
 }
 
 impl Stage {
-    const fn new(
-        name: &'static str,
-        what: &'static str,
-        minutes: u64,
-        run: fn(&mut Tests) -> Outcome,
-    ) -> Self {
+    const fn new(name: &'static str, what: &'static str, minutes: u64, run: fn(&mut Run) -> Outcome) -> Self {
         Self { name, what, minutes, run }
     }
 }
@@ -124,19 +163,23 @@ fn docs() -> Outcome {
     run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// All of them, so that one run names everything that fails; some beside the others.
-fn test(tests: &mut Tests) -> Outcome {
+/// All of them, so that one run names everything that fails; some beside the others, and so is what later stages build.
+fn test(Run { tests, chosen }: &mut Run) -> Outcome {
     run(&mut cargo(&["test", "--workspace", "--no-run"]))?;
     let lists = BESIDE.iter().map(Beside::list).collect::<Result<Vec<_>, _>>()?;
     let skipped: Vec<&str> = lists.iter().flat_map(|list| listed(list)).collect();
     let mut rest = cargo(&["test", "--workspace", "--no-fail-fast", "--", "--exact"]);
     rest.args(skipped.iter().flat_map(|name| ["--skip", name]));
     thread::scope(|s| {
-        let beside: Vec<_> = BESIDE.iter().map(|programs| s.spawn(|| programs.run())).collect();
+        // One after the other: two at a time would be more neighbours, and be done no sooner.
+        let beside = s.spawn(|| {
+            let ended = BESIDE.each_ref().map(Beside::run);
+            Ahead::build_for(chosen);
+            ended
+        });
         let mut outcomes = vec![run_watched(&mut rest, &mut |line| tests.watch(line))];
         outcomes.push(only_those(skipped.len() as u64, tests.filtered_out));
-        for programs in beside {
-            let (said, outcome) = programs.join().unwrap_or_else(|panic| resume_unwind(panic));
+        for (said, outcome) in beside.join().unwrap_or_else(|panic| resume_unwind(panic)) {
             println!("{said}");
             said.lines().for_each(|line| tests.watch(line));
             outcomes.push(outcome);
@@ -164,7 +207,7 @@ fn listed(text: &str) -> impl Iterator<Item = &str> {
 /// The README's first command; then the experiments that also run on Linux in user mode, with both columns in the table.
 /// By the very command that the stages behind it use: another one may choose other features, and build again.
 fn build() -> Outcome {
-    run(&mut cargo(&["run", "--release", "--quiet", "--", "--version"]))
+    run(&mut cargo(&RELEASE))
 }
 
 fn lab() -> Outcome {
@@ -194,11 +237,11 @@ fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-fn seeds(_: &mut Tests) -> Outcome {
+fn seeds(_: &mut Run) -> Outcome {
     tools::sim(&["--seeds".to_owned(), SEEDS.to_owned()])
 }
 
-fn fuzz(_: &mut Tests) -> Outcome {
+fn fuzz(_: &mut Run) -> Outcome {
     tools::fuzz(&["--seconds".to_owned(), FUZZ_SECONDS.to_owned()])
 }
 
@@ -218,12 +261,12 @@ pub(crate) fn run_stages(only: &[String]) -> Outcome {
     let chosen: Vec<&Stage> =
         STAGES.iter().filter(|s| only.is_empty() || only.iter().any(|n| n == s.name)).collect();
     let begin = Instant::now();
-    let mut tests = Tests::default();
+    let mut this = Run { chosen: chosen.iter().map(|stage| stage.name).collect(), ..Run::default() };
     let mut done: Vec<(&Stage, Duration, Outcome)> = Vec::new();
     for stage in &chosen {
         println!("\n=== {}: {}", stage.name, stage.what);
         let start = Instant::now();
-        let outcome = within(Duration::from_secs(stage.minutes * 60), || (stage.run)(&mut tests));
+        let outcome = within(Duration::from_secs(stage.minutes * 60), || (stage.run)(&mut this));
         let took = start.elapsed();
         let word = if outcome.is_ok() { "passed" } else { "FAILED" };
         println!("=== {}: {word} after {:.1} s", stage.name, took.as_secs_f64());
@@ -233,7 +276,7 @@ pub(crate) fn run_stages(only: &[String]) -> Outcome {
             break;
         }
     }
-    summary(&chosen, &done, &tests, begin.elapsed())
+    summary(&chosen, &done, &this.tests, begin.elapsed())
 }
 
 fn summary(chosen: &[&Stage], done: &[(&Stage, Duration, Outcome)], tests: &Tests, all: Duration) -> Outcome {
@@ -269,6 +312,12 @@ mod tests {
     #[test]
     fn all_stages_together_are_bounded() {
         assert!(STAGES.iter().map(|stage| stage.minutes).sum::<u64>() <= 90);
+    }
+
+    #[test]
+    fn what_is_built_ahead_is_built_for_stages_that_there_are() {
+        let all: Vec<&str> = AHEAD.iter().flat_map(|ahead| ahead.stages).copied().collect();
+        assert!(all.iter().all(|name| STAGES.iter().any(|stage| stage.name == *name)), "{all:?}");
     }
 
     #[test]

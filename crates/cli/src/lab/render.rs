@@ -228,6 +228,7 @@ fn object(done: &Done) -> Value {
         "params": report(&*done.plan.scenario),
         "complete": figures.is_some_and(|f| f.complete),
         "virtual_s": figures.map(|f| f.virtual_s),
+        "events": figures.map(|f| f.events),
         "wall_s": done.wall_s,
         "figures": named(figures.map_or(&[], |f| f.named())),
     });

@@ -18,10 +18,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
-use support::{Dir, Ended, Proc, eventually, lowwater, run};
+use std::time::Duration;
+use support::{Dir, Ended, PATIENCE, Proc, eventually, lowwater, run};
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = PATIENCE;
 /// For a kernel that boots and works.
 const GUEST: Duration = Duration::from_secs(300);
 

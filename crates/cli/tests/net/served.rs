@@ -1,5 +1,5 @@
 //! A running `lowwater serve`, what curl does with it, and content whose hash is known.
-use crate::support::{Dir, Ended, Proc, eventually, lowwater, run};
+use crate::support::{Dir, Ended, PATIENCE, Proc, eventually, lowwater, run};
 use lowwater_os::netns::{NetNs, REQUIRE_NET, net_admin};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(crate) const V4: &str = "10.9.0.2";
 pub(crate) const V6: &str = "[fd00:9::2]";
 pub(crate) const MIB: u64 = 1 << 20;
 /// No step of these tests takes longer.
-pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = PATIENCE;
 
 /// The guard of these tests: true when namespaces and all these programs are there.
 #[must_use]
@@ -86,8 +86,13 @@ impl Served {
     pub(crate) fn stats_show(&self, what: &str, shows: impl Fn(&Value) -> bool) {
         let file = self.dir.join("stats.json");
         // It is there a moment after the first line.
-        let ok = eventually(Duration::from_secs(15), || file.exists() && shows(&self.stats()));
+        let ok = eventually(LIMIT, || file.exists() && shows(&self.stats()));
         assert!(ok, "the counters never showed {what}: {:#}", self.stats());
+    }
+
+    /// Stops it for a time.
+    pub(crate) fn freeze(&self) {
+        self.proc.freeze();
     }
 
     /// Sends it a signal that does not end it.
@@ -99,7 +104,7 @@ impl Served {
     pub(crate) fn stop(self, signal: Signal) -> (Value, Dir) {
         self.proc.signal(signal);
         let Self { dir, proc, .. } = self;
-        let ended: Ended = proc.wait(Duration::from_secs(10)).ok();
+        let ended: Ended = proc.wait(LIMIT).ok();
         assert!(ended.stdout.contains("\"ended\""), "{ended:?}");
         let stats = std::fs::read(dir.join("stats.json")).unwrap();
         (serde_json::from_slice(&stats).expect("JSON"), dir)

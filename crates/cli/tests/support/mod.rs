@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,11 +16,47 @@ pub(crate) fn lowwater<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Co
     command
 }
 
+/// What takes longer, on however busy a machine, hangs: no test passes or fails by how fast something is.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+
 /// A process; killed when it is dropped.
 pub(crate) struct Proc {
     child: Child,
-    stdout: Option<JoinHandle<Vec<u8>>>,
-    stderr: Option<JoinHandle<Vec<u8>>>,
+    stdout: Option<Gatherer>,
+    stderr: Option<Gatherer>,
+}
+
+/// What a process prints, readable while it still does.
+struct Gatherer {
+    all: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Gatherer {
+    fn new(mut from: impl std::io::Read + Send + 'static) -> Self {
+        let all = Arc::<Mutex<Vec<u8>>>::default();
+        let into = all.clone();
+        let reader = std::thread::spawn(move || {
+            let mut block = [0; 4096];
+            // What cannot be read any more has ended.
+            while let Ok(n @ 1..) = from.read(&mut block) {
+                into.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&block[..n]);
+            }
+        });
+        Self { all, reader: Some(reader) }
+    }
+
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.all.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+
+    /// All of it, when it has ended.
+    fn whole(mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("a reader of a pipe");
+        }
+        self.so_far()
+    }
 }
 
 /// How a process ended.
@@ -42,19 +79,11 @@ impl Ended {
     }
 }
 
-fn gather(mut from: impl std::io::Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let mut all = Vec::new();
-        let _ = from.read_to_end(&mut all);
-        all
-    })
-}
-
 impl Proc {
     /// Starts it; what it prints is gathered.
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut proc = Self::piped(command);
-        proc.stdout = proc.child.stdout.take().map(gather);
+        proc.stdout = proc.child.stdout.take().map(Gatherer::new);
         proc
     }
 
@@ -62,7 +91,7 @@ impl Proc {
     pub(crate) fn piped(command: &mut Command) -> Self {
         let piped = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = piped.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-        let stderr = child.stderr.take().map(gather);
+        let stderr = child.stderr.take().map(Gatherer::new);
         Self { child, stdout: None, stderr }
     }
 
@@ -72,7 +101,7 @@ impl Proc {
 
     /// Goes on gathering what is left of a stdout that was taken.
     pub(crate) fn gather_rest(&mut self, rest: impl std::io::Read + Send + 'static) {
-        self.stdout = Some(gather(rest));
+        self.stdout = Some(Gatherer::new(rest));
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -89,12 +118,27 @@ impl Proc {
         mask.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
     }
 
+    /// Waits until it has said so on stderr.
+    pub(crate) fn says(&self, what: &str) {
+        let said = || self.stderr.as_ref().map(Gatherer::so_far).unwrap_or_default();
+        assert!(eventually(PATIENCE, || said().contains(what)), "it never says {what:?}, but {:?}", said());
+    }
+
+    /// Whether one of its descriptors is of this file.
+    pub(crate) fn has_open(&self, file: &str) -> bool {
+        let all = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).into_iter().flatten().flatten();
+        all.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|open| open == Path::new(file))
+    }
+
+    /// Stops it as a whole: returns when none of its threads runs any more.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+        assert!(eventually(PATIENCE, || states(self.child.id()).all(|state| state == 'T')), "it goes on");
+    }
+
     /// Ctrl-C, as soon as it can be heard.
     pub(crate) fn interrupt(&self) {
-        assert!(
-            eventually(Duration::from_secs(60), || self.hears(Signal::INT)),
-            "it never listens to Ctrl-C"
-        );
+        assert!(eventually(PATIENCE, || self.hears(Signal::INT)), "it never listens to Ctrl-C");
         self.signal(Signal::INT);
     }
 
@@ -123,12 +167,18 @@ impl Proc {
     }
 
     fn said(&mut self) -> (String, String) {
-        let text = |gatherer: Option<JoinHandle<Vec<u8>>>| {
-            let bytes = gatherer.map(|g| g.join().expect("a reader of a pipe"));
-            String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
-        };
+        let text = |gatherer: Option<Gatherer>| gatherer.map(Gatherer::whole).unwrap_or_default();
         (text(self.stdout.take()), text(self.stderr.take()))
     }
+}
+
+/// The states of a process's threads (proc_pid_stat(5)).
+fn states(pid: u32) -> impl Iterator<Item = char> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    })
 }
 
 /// What the threads of a process do: name, state, and where in the kernel they are (that for root alone). For whoever asks why it hangs.

@@ -3,7 +3,7 @@ use crate::peer::Program;
 use lowwater_uml::{Guest, present};
 use std::path::Path;
 
-/// The tables that lowwater-posix takes for the kernel's: `crates/posix/tests/sctp_matrix.rs` and `sctp_calls.rs`.
+/// The tables that lowwater-posix takes for the kernel's: `crates/posix/tests/calls/sctp_matrix.rs` and `sctp_calls.rs`.
 const OPTIONS: &str = include_str!("../../../posix/tests/matrix/sctp.txt");
 const CALLS: &str = include_str!("../../../posix/tests/matrix/sctp_calls.txt");
 

@@ -1,12 +1,10 @@
 //! SCTP sockets in what a table of calls cannot show: what blocks, what is bounded, what leaks nothing.
-mod support;
-
+use crate::support::sctp::*;
+use crate::support::*;
 use bytes::Bytes;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Fd, Name, Optval, Piece, SendKind};
-use support::sctp::*;
-use support::*;
 
 #[test]
 fn associations_that_end_leave_nothing_on_a_socket_that_nobody_reads() {

@@ -1,7 +1,6 @@
 //! Calls on SCTP sockets answer what the kernel answers, one after the other: tests/matrix/sctp_calls.txt, whose lines sctp_calls.c
 //! beside it carries out in Linux 6.1 (`cargo test -p lowwater-uml --test sctp calls`).
-mod support;
-
+use crate::support::*;
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use lowwater_core::base::Duration;
@@ -11,10 +10,9 @@ use lowwater_posix::{
     Call, Control, Errno, Fd, Name, Optval, Piece, RecvKind, Reply, Room, SendKind, Started,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use support::*;
 
 /// What is asked, and Linux 6.1's answers.
-const KERNEL: &str = include_str!("matrix/sctp_calls.txt");
+const KERNEL: &str = include_str!("../matrix/sctp_calls.txt");
 
 /// Answers that are meant to be others: the beginning of the scene's title, the call, the kernel's answer and the one here, and why.
 const DIFFERENT: &[(&str, &str, &str, &str, &str)] = &[

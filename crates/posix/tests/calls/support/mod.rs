@@ -1,5 +1,4 @@
 //! Two hosts joined in virtual time, and short ways to make calls.
-#![allow(dead_code, reason = "each test file uses some of it")]
 pub(crate) mod sctp;
 
 use bytes::Bytes;

@@ -1,15 +1,13 @@
 //! Every option of SOL_SCTP answers what the kernel answers: tests/matrix/sctp.txt, which sctp.c beside it prints in Linux 6.1
 //! (`cargo test -p lowwater-uml --test sctp options` runs it there).
-mod support;
-
+use crate::support::*;
 use bytes::Bytes;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Fd, Host, Optval};
-use support::*;
 
 /// Linux 6.1's answers.
-const KERNEL: &str = include_str!("matrix/sctp.txt");
+const KERNEL: &str = include_str!("../matrix/sctp.txt");
 const GETS: [usize; 4] = [0, 4, 8, 256];
 const SETS: [usize; 14] = [0, 3, 4, 8, 12, 14, 16, 20, 32, 132, 140, 144, 152, 156];
 const PORT: u16 = 5_000;

@@ -1,12 +1,10 @@
 //! The life of a TCP socket between two hosts: what each call gives, what blocks, what goes on when.
-mod support;
-
+use crate::support::*;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Errno, Fd, Host, Name, Optval, Piece, RecvKind, Room, SendKind, Settings};
-use support::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 

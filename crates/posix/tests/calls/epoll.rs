@@ -1,10 +1,8 @@
 //! Epoll sets: level and edge, one shot, nesting, errors of epoll_ctl; poll with timeouts.
-mod support;
-
+use crate::support::*;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, EpollEvent, Errno, Fd, Host, PollFd, RecvKind, Room};
-use support::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 

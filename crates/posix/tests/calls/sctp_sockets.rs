@@ -1,14 +1,12 @@
 //! SCTP sockets that run out of descriptors, room or partners, and what they tell of themselves.
-mod support;
-
+use crate::support::sctp::*;
+use crate::support::*;
 use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::sctp::layout::{sockaddr, sockaddr_bytes};
 use lowwater_posix::{Call, Fd, Host, Name, Optval, Piece, SendKind};
-use support::sctp::*;
-use support::*;
 
 fn peeloff(fd: Fd, name: i32, assoc: u32, room: usize) -> Call {
     let mut value = assoc.to_le_bytes().to_vec();

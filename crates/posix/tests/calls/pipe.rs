@@ -1,10 +1,8 @@
 //! Pipes, and splice between pipes and sockets.
-mod support;
-
+use crate::support::*;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Errno, Fd, Host};
-use support::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 

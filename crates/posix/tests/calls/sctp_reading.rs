@@ -1,14 +1,12 @@
 //! What a reader of SCTP sockets gets when associations end, stop in the middle of a message or change hands meanwhile.
-mod support;
-
+use crate::support::sctp::*;
+use crate::support::*;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Control, Name, Piece, SendKind};
 use lowwater_wire::sctp::{HEADER_LEN, fill_checksum};
-use support::sctp::*;
-use support::*;
 
 /// A packet with an ABORT behind its last chunk.
 fn with_abort(packet: &[u8]) -> Bytes {

@@ -1,14 +1,12 @@
 //! Every option of every level answers what the kernel answers: tests/matrix/options.txt, which options.py beside it prints.
-mod support;
-
+use crate::support::*;
 use bytes::Bytes;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Fd, Host, Optval};
 use std::collections::BTreeSet;
-use support::*;
 
 /// Linux 6.18's answers.
-const KERNEL: &str = include_str!("matrix/options.txt");
+const KERNEL: &str = include_str!("../matrix/options.txt");
 
 /// Options that are not there, or not as in the kernel: level, name, why.
 const DIFFERENT: &[(i32, i32, &str)] = &[

@@ -1,6 +1,5 @@
 //! Calls that nobody should make, in orders that nobody should choose: no panic, no spinning, nothing that hangs for ever.
-mod support;
-
+use crate::support::*;
 use bytes::Bytes;
 use lowwater_core::base::{Duration, Rng};
 use lowwater_posix::abi::*;
@@ -9,7 +8,6 @@ use lowwater_posix::{
     Call, CallId, Control, EpollEvent, Fd, Host, Name, Optval, Piece, PollFd, RecvKind, Room, SendKind,
     Started,
 };
-use support::*;
 
 /// Worlds, and calls in each.
 const WORLDS: u64 = 1_000;

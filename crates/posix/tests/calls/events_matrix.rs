@@ -1,14 +1,12 @@
 //! What epoll and poll tell after each step of some lives of a connection: tests/matrix/events.txt, which events.py beside it prints.
-mod support;
-
+use crate::support::*;
 use bytes::Bytes;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, EpollEvent, Fd, Host, Name, Optval};
-use support::*;
 
 /// Linux 6.18's answers: story, number and name of the step, edge-triggered set, level-triggered set, poll.
-const KERNEL: &str = include_str!("matrix/events.txt");
+const KERNEL: &str = include_str!("../matrix/events.txt");
 const ALL: u32 = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLRDHUP;
 
 /// A connection whose end at a is watched.

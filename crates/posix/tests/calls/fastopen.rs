@@ -1,10 +1,8 @@
 //! TCP Fast Open as programs see it: MSG_FASTOPEN, TCP_FASTOPEN_CONNECT, and the options of a listener.
-mod support;
-
+use crate::support::*;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, CallId, Errno, Fd, Host, Name, Optval, Piece, Reply, SendKind};
-use support::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 

@@ -1,12 +1,10 @@
 //! UDP sockets: datagrams whole and cut, peeking, errors of ICMP, addresses of both families.
-mod support;
-
+use crate::support::*;
 use bytes::Bytes;
 use core::net::SocketAddrV6;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Errno, Fd, Host, Name, Piece, SendKind};
-use support::*;
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 

@@ -1,13 +1,11 @@
 //! Addresses of every kind on sockets of both families: tests/matrix/families.txt, which families.py beside it prints.
-mod support;
-
+use crate::support::*;
 use bytes::Bytes;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Host, Name, Piece, SendKind, Settings};
-use support::*;
 
 /// Linux 6.18's answers: kind of socket, call, name of the address, its bytes, the answer.
-const KERNEL: &str = include_str!("matrix/families.txt");
+const KERNEL: &str = include_str!("../matrix/families.txt");
 
 /// Where we differ: socket (or `*`), call, address, why.
 const DIFFERENT: &[(&str, &str, &str, &str)] = &[

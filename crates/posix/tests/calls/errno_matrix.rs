@@ -1,15 +1,13 @@
 //! Every call in every state of a file answers what the kernel answers: tests/matrix/kernel.txt, which kernel.py beside it prints.
-mod support;
-
+use crate::support::*;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, EpollEvent, Fd, Host, Name, Optval, Piece, RecvKind, Reply, Room, SendKind};
-use support::*;
 
 /// Linux 6.18's answers.
-const KERNEL: &str = include_str!("matrix/kernel.txt");
+const KERNEL: &str = include_str!("../matrix/kernel.txt");
 const PORT: u16 = 8_080;
 
 /// Where we differ and mean to: state (or `*`), call, our answer, why.
