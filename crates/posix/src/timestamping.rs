@@ -49,11 +49,6 @@ impl Stamping {
         self.flags & flag != 0
     }
 
-    /// What comes in gets a time.
-    const fn takes_arrivals(self) -> bool {
-        self.receive || self.has(SOF_TIMESTAMPING_RX_SOFTWARE)
-    }
-
     /// The message that tells the time of something.
     fn plain(self, t: Duration) -> Option<Control> {
         let ty = match (self.nanos, self.new) {
@@ -334,12 +329,11 @@ impl Host {
         controls
     }
 
-    /// Messages that tell when what was read came in. What waits together is one buffer, which has the time of what came last.
+    /// Messages that tell when what was read came in. What waits together is one buffer, which has the time of what came last. Every arrival
+    /// has one, whatever this socket asked for, as on a Linux host where any socket has asked (`netstamp_needed_key`).
     pub(crate) fn rx_time_controls(&self, sock: &Sock, at: Option<Instant>) -> Vec<Control> {
         let stamping = sock.knobs.stamping;
-        let Some(at) = at.filter(|_| stamping.takes_arrivals()).map(|at| self.wall(at)) else {
-            return Vec::new();
-        };
+        let Some(at) = at.map(|at| self.wall(at)) else { return Vec::new() };
         let mut controls: Vec<Control> = stamping.plain(at).into_iter().collect();
         let mine =
             stamping.has(SOF_TIMESTAMPING_RX_SOFTWARE) || !stamping.has(SOF_TIMESTAMPING_OPT_RX_FILTER);
