@@ -7,7 +7,7 @@ use crate::abi::{
 };
 use crate::call::{Control, Fd, Reply, sockaddr};
 use crate::errno::Errno;
-use crate::files::Sock;
+use crate::files::{Kind, Sock};
 use crate::host::Host;
 use crate::recv::{Read, put_control};
 use crate::timestamping::TxStamps;
@@ -174,6 +174,7 @@ impl Host {
     pub(crate) fn read_errqueue(&mut self, read: &Read) -> Result<Reply, Errno> {
         let feedback = self.files.sock_mut(read.fd)?.knobs.feedback.as_mut();
         let Some(entry) = feedback.and_then(|feedback| feedback.pop()) else { return Err(Errno::EAGAIN) };
+        self.charge_errors(read.fd);
         self.after_entry(read.fd, &entry)?;
         let copied = entry.data.len().min(read.want);
         if copied > read.good {
@@ -223,7 +224,17 @@ impl Host {
         let memory = self.memory_of(sock);
         let Ok(sock) = self.files.sock_mut(fd) else { return false };
         let feedback = sock.knobs.feedback.get_or_insert_default();
-        feedback.push(entry, memory.received as usize, memory.rcvbuf as usize)
+        let pushed = feedback.push(entry, memory.received as usize, memory.rcvbuf as usize);
+        self.charge_errors(fd);
+        pushed
+    }
+
+    /// Tells the stack what the error queue holds, for which a connection has that much less room.
+    pub(crate) fn charge_errors(&mut self, fd: Fd) {
+        let Ok(sock) = self.files.sock(fd) else { return };
+        if let (Kind::Conn(id), Some(feedback)) = (sock.kind, &sock.knobs.feedback) {
+            self.stack.tcp_charge_errors(id, u32::try_from(feedback.held()).unwrap_or(u32::MAX));
+        }
     }
 
     /// Wakes whoever waits for errors (`sk_error_report`).
@@ -238,6 +249,7 @@ impl Host {
         if let Some(feedback) = &mut self.files.sock_mut(fd)?.knobs.feedback {
             feedback.purge_icmp();
         }
+        self.charge_errors(fd);
         Ok(())
     }
 

@@ -259,6 +259,8 @@ impl Host {
         (sock.kind, sock.attempt, sock.error) = (Kind::Conn(id), Attempt::Open, None);
         sock.bound = sock.bound.or_else(|| local.map(|_| SocketAddr::new(unspecified(sock.v6), 0)));
         self.files.index(fd);
+        // What the socket's last connection left unread there counts for this one.
+        self.charge_errors(fd);
         Ok((id, taken))
     }
 

@@ -15,11 +15,12 @@ use crate::files::{Kind, Sock};
 use crate::host::Host;
 use crate::zerocopy::Freed;
 use bytes::{BufMut as _, Bytes, BytesMut};
-use core::net::IpAddr;
 use core::ops::Range;
 use lowwater_core::base::{Duration, Instant, SocketId};
 use lowwater_core::tcp::{Piece, Progress, State, TcpInfo};
+use packet::{flow_of, headers_of, places_of, segments_of, source_of, uncut};
 use std::collections::{BTreeMap, VecDeque};
+mod packet;
 
 /// Flags that ask for times of one call (`SOF_TIMESTAMPING_TX_RECORD_MASK`).
 pub(crate) const TX_RECORD: i32 = SOF_TIMESTAMPING_TX_HARDWARE
@@ -47,11 +48,6 @@ pub(crate) struct Stamping {
 impl Stamping {
     const fn has(self, flag: i32) -> bool {
         self.flags & flag != 0
-    }
-
-    /// What comes in gets a time.
-    const fn takes_arrivals(self) -> bool {
-        self.receive || self.has(SOF_TIMESTAMPING_RX_SOFTWARE)
     }
 
     /// The message that tells the time of something.
@@ -334,12 +330,11 @@ impl Host {
         controls
     }
 
-    /// Messages that tell when what was read came in. What waits together is one buffer, which has the time of what came last.
+    /// Messages that tell when what was read came in. What waits together is one buffer, which has the time of what came last. Every arrival
+    /// has one, whatever this socket asked for, as on a Linux host where any socket has asked (`netstamp_needed_key`).
     pub(crate) fn rx_time_controls(&self, sock: &Sock, at: Option<Instant>) -> Vec<Control> {
         let stamping = sock.knobs.stamping;
-        let Some(at) = at.filter(|_| stamping.takes_arrivals()).map(|at| self.wall(at)) else {
-            return Vec::new();
-        };
+        let Some(at) = at.map(|at| self.wall(at)) else { return Vec::new() };
         let mut controls: Vec<Control> = stamping.plain(at).into_iter().collect();
         let mine =
             stamping.has(SOF_TIMESTAMPING_RX_SOFTWARE) || !stamping.has(SOF_TIMESTAMPING_OPT_RX_FILTER);
@@ -376,8 +371,8 @@ fn acknowledged(stamps: &mut TxStamps, una: u64) -> Vec<Happened> {
 struct News<'a> {
     /// Its piece is another one, or was handed down.
     changed: bool,
-    /// The device has taken these with its last byte.
-    packets: Vec<&'a Bytes>,
+    /// The device has taken these with its last byte: their places among all that it has taken.
+    packets: Vec<(usize, &'a Bytes)>,
 }
 
 /// The bytes that were handed down, and those that the device has taken, each also when it is sent again: of what `changed` and of what
@@ -390,13 +385,14 @@ fn departed<'a>(
     piece_at: impl Fn(u64) -> Option<Piece>,
 ) -> Vec<Happened> {
     let mut pieces = stamps.join(changed, &piece_at);
+    let left: Vec<&Bytes> = left.collect();
     let mut news: BTreeMap<usize, News<'a>> = BTreeMap::new();
     for at in changed.iter().flat_map(|range| stamps.within(*range)) {
         news.entry(at).or_default().changed = true;
     }
-    for packet in left {
+    for (nth, packet) in left.iter().enumerate() {
         for at in places_of(packet, progress).map_or(0..0, |range| stamps.within(range)) {
-            news.entry(at).or_default().packets.push(packet);
+            news.entry(at).or_default().packets.push((nth, packet));
         }
     }
     let mut told = Vec::new();
@@ -407,64 +403,21 @@ fn departed<'a>(
             let again = mark.handed != piece.sent_at;
             (mark.handed, mark.payload) = (piece.sent_at, piece.payload);
             if again && mark.wants & SOF_TIMESTAMPING_TX_SCHED != 0 {
-                let first = packets.first().copied();
-                let data = first.unwrap_or(&mark.payload).clone();
-                told.push(happened(SCM_TSTAMP_SCHED, data, first.is_some()));
+                let whole = packets.first().and_then(|(nth, _)| {
+                    let segments = segments_of(&left, *nth, (piece.start, piece.end), progress);
+                    uncut(segments, piece.start, &mark.payload, progress)
+                });
+                let packet = whole.is_some();
+                told.push(happened(SCM_TSTAMP_SCHED, whole.unwrap_or_else(|| mark.payload.clone()), packet));
             }
         }
         if mark.wants & SOF_TIMESTAMPING_TX_SOFTWARE != 0 {
-            told.extend(packets.into_iter().map(|packet| happened(SCM_TSTAMP_SND, packet.clone(), true)));
+            told.extend(
+                packets.into_iter().map(|(_, packet)| happened(SCM_TSTAMP_SND, packet.clone(), true)),
+            );
         }
     }
     told
-}
-
-/// Where the payload stands in the stream that a packet of TCP, from its IP header on, carries.
-fn places_of(packet: &[u8], progress: Progress) -> Option<(u64, u64)> {
-    let (tcp, len) = tcp_of(packet)?;
-    let first = u32::from_be_bytes(tcp.get(4..8)?.try_into().ok()?);
-    let syn = tcp.get(13).is_some_and(|flags| flags & 2 != 0);
-    // What leaves lies less than half of the sequence space from what is acknowledged.
-    let una = (progress.isn + progress.una as u32).0;
-    let off = first.wrapping_add(u32::from(syn)).wrapping_sub(una) as i32;
-    let start = progress.una.saturating_add_signed(i64::from(off));
-    Some((start, start + len as u64))
-}
-
-/// Its TCP header with what follows, and how many bytes of payload that has.
-fn tcp_of(packet: &[u8]) -> Option<(&[u8], usize)> {
-    let at = match packet.first()? >> 4 {
-        4 => usize::from(packet.first()? & 15) * 4,
-        _ => 40,
-    };
-    let tcp = packet.get(at..)?;
-    let header = usize::from(tcp.get(12)? >> 4) * 4;
-    Some((tcp, tcp.len().checked_sub(header)?))
-}
-
-/// The source address of a packet.
-fn source_of(packet: &[u8]) -> Option<IpAddr> {
-    match packet.first()? >> 4 {
-        4 => Some(IpAddr::from(<[u8; 4]>::try_from(packet.get(12..16)?).ok()?)),
-        _ => Some(IpAddr::from(<[u8; 16]>::try_from(packet.get(8..24)?).ok()?)),
-    }
-}
-
-/// What all packets of one flow have in common: the protocol, the addresses, the ports.
-fn flow_of(packet: &[u8]) -> Option<(u8, &[u8])> {
-    match packet.first()? >> 4 {
-        4 => Some((*packet.get(9)?, packet.get(12..24)?)),
-        _ => Some((*packet.get(6)?, packet.get(8..44)?)),
-    }
-}
-
-/// Bytes of a packet in front of the payload of TCP.
-fn headers_of(packet: &[u8]) -> Option<usize> {
-    let ip = match packet.first()? {
-        v4 if v4 >> 4 == 4 => usize::from(v4 & 0xf) * 4,
-        _ => 40,
-    };
-    Some(ip + usize::from(packet.get(ip + 12)? >> 4) * 4)
 }
 
 /// Attributes of netlink with the numbers of TCP_NLA_*, in Linux's order.

@@ -275,6 +275,14 @@ impl Stack {
         }
     }
 
+    /// The owner keeps the error queue of a connection, which holds so many bytes of charge by now: its windows, and what finds room, follow
+    /// (`sock_queue_err_skb`). Nothing of other sockets.
+    pub fn tcp_charge_errors(&mut self, id: SocketId, bytes: u32) {
+        if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            conn.charge_errors(bytes);
+        }
+    }
+
     /// The SYN of an active open waits for the first write (TCP_FASTOPEN_CONNECT).
     #[must_use]
     pub fn tcp_is_deferred(&self, id: SocketId) -> bool {

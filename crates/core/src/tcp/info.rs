@@ -275,7 +275,7 @@ impl TcpInfo {
 /// Memory of a socket, in bytes of charge (SO_MEMINFO).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// What waits to be read or to be put in order (`sk_rmem_alloc`).
+    /// What waits to be read or to be put in order: `sk_rmem_alloc` without the error queue, which is the owner's.
     pub received: u32,
     /// Bound of the receive buffer (`sk_rcvbuf`).
     pub rcvbuf: u32,
@@ -315,6 +315,11 @@ impl Conn {
     #[must_use]
     pub const fn unsent_bytes(&self) -> u64 {
         self.tx.queue_ref().unsent_bytes()
+    }
+
+    /// See [`Receiver::charge_errors`](super::receiver::Receiver::charge_errors).
+    pub const fn charge_errors(&mut self, bytes: u32) {
+        self.rx.charge_errors(bytes);
     }
 
     /// Memory of both queues with their bounds.

@@ -92,7 +92,9 @@ impl Receiver {
 
     /// Our SYN, which has not been sent yet, offers another window.
     pub const fn reoffer(&mut self, initial: InitialWindow, advmss: u16) {
+        let errors = self.intake.window.errors();
         self.intake.window = RcvWindow::new(initial, self.intake.window.buf(), advmss);
+        self.intake.window.set_errors(errors);
     }
 
     /// The peer's SYN has come: RCV.NXT = IRS + 1. The window of our SYN or SYN-ACK counts from there.
@@ -195,7 +197,12 @@ impl Receiver {
         self.sacks.highest()
     }
 
-    /// What Linux would charge for what waits here, in bytes (`sk_rmem_alloc`).
+    /// The owner's error queue holds so many bytes of charge, for which the receive buffer has that much less room (`sock_queue_err_skb`).
+    pub const fn charge_errors(&mut self, bytes: u32) {
+        self.intake.window.set_errors(bytes);
+    }
+
+    /// What Linux would charge for what waits here, in bytes: `sk_rmem_alloc` without the error queue.
     #[must_use]
     pub const fn truesize(&self) -> u32 {
         self.intake.queue.truesize()
@@ -239,7 +246,7 @@ impl Receiver {
         self.intake.queue.fin_reached()
             || (waiting > 0
                 && (waiting >= self.lowat.saturating_add(self.urgent_bytes())
-                    || self.intake.queue.truesize() > buf - buf / 8
+                    || self.intake.charged() > buf - buf / 8
                     || self.intake.open_window() <= self.ack.rcv_mss()))
     }
 
@@ -272,7 +279,7 @@ impl Receiver {
     pub fn foresee(&mut self) {
         self.foreseen |= !self.intake.queue.has_hole()
             && self.intake.window.wnd() > 0
-            && self.intake.queue.truesize() < self.intake.window.buf().bytes
+            && self.intake.charged() < self.intake.window.buf().bytes
             && !self.urgent.is_set();
     }
 

@@ -154,7 +154,13 @@ pub struct RcvWindow {
     ratio: Ratio,
     /// Something was just refused.
     no_room: bool,
+    /// What the owner's error queue takes of the buffer, in bytes of charge: the low three bytes of the number, which need no space of their
+    /// own in a connection.
+    errors: [u8; 3],
 }
+
+/// Most that is counted of an error queue.
+const ERRORS_MAX: u32 = (1 << 24) - 1;
 
 /// A window that could be advertised now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +176,32 @@ impl RcvWindow {
     #[must_use]
     pub const fn new(initial: InitialWindow, buf: RcvBuf, advmss: u16) -> Self {
         let InitialWindow { rcv_wnd: wnd, clamp, wscale: scale, ratio } = initial;
-        Self { wnd, wup: Seq(0), clamp, ssthresh: wnd, buf, advmss, scale, ratio, no_room: false }
+        Self {
+            wnd,
+            wup: Seq(0),
+            clamp,
+            ssthresh: wnd,
+            buf,
+            advmss,
+            scale,
+            ratio,
+            no_room: false,
+            errors: [0; 3],
+        }
+    }
+
+    /// What the error queue takes of the buffer, in bytes.
+    #[must_use]
+    pub const fn errors(&self) -> u32 {
+        let [low, middle, high] = self.errors;
+        u32::from_le_bytes([low, middle, high, 0])
+    }
+
+    /// The error queue takes so much by now, of which 16 MB count.
+    pub const fn set_errors(&mut self, bytes: u32) {
+        let counted = if bytes > ERRORS_MAX { ERRORS_MAX } else { bytes };
+        let [low, middle, high, _] = counted.to_le_bytes();
+        self.errors = [low, middle, high];
     }
 
     /// The receive buffer.

@@ -60,11 +60,15 @@ impl Conn {
         }
         let headers = seg.header_bytes() + self.ip_header_bytes();
         let copied = &mut cx.count.own.payload_copied_inside;
-        let chunks: Pieces = seg
+        let mut chunks: Pieces = seg
             .payload
             .iter()
             .map(|bytes| Chunk::admit(bytes.clone(), seg.layout.pinned_bytes as usize, headers, copied))
             .collect();
+        if len == 0 {
+            // A FIN by itself waits in a buffer of its own until it is read.
+            chunks.push(Chunk::bare(headers));
+        }
         let fin = self.rx.take_syn_data(chunks, seg.has(TcpFlags::FIN));
         self.rest.stats.fast.facts |= fact::DATA_ACKED;
         self.rest.stats.bytes_received = u64::from(len);

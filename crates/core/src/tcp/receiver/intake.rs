@@ -53,6 +53,12 @@ impl Intake {
         self.space.establish(now, self.copied_seq(), window.ssthresh(), window.wnd(), window.advmss());
     }
 
+    /// What counts for the receive buffer: both queues, and the error queue beside them (`sk_rmem_alloc`).
+    #[inline]
+    pub(super) const fn charged(&self) -> u32 {
+        self.queue.truesize().saturating_add(self.window.errors())
+    }
+
     /// RCV.NXT.
     #[inline]
     pub(super) const fn nxt(&self) -> Seq {
@@ -112,16 +118,16 @@ impl Intake {
     /// A window that could be advertised now.
     #[inline]
     pub(super) fn offer(&self, cx: &Cx<'_>, rcv_mss: u32) -> Offer {
-        self.window.offer(cx.sysctl, self.queue.truesize(), rcv_mss)
+        self.window.offer(cx.sysctl, self.charged(), rcv_mss)
     }
 
     /// The window field of a segment that goes out now, and whether less than half the buffer is free.
     #[inline]
     pub(super) fn select_window(&mut self, cx: &mut Cx<'_>, rcv_mss: u32) -> (u16, bool) {
-        self.window.select(cx, self.nxt, self.queue.truesize(), rcv_mss)
+        self.window.select(cx, self.nxt, self.charged(), rcv_mss)
     }
 
-    /// The window after a segment of `facts` with `queued` bytes charged; true when it may grow (`tcp_grow_window`).
+    /// The window after a segment of `facts` with `queued` bytes charged beside the error queue; true when it may grow (`tcp_grow_window`).
     pub(super) fn grow_window(
         &mut self,
         cx: &Cx<'_>,
@@ -133,7 +139,13 @@ impl Intake {
             self.window.economize();
             return false;
         }
-        self.window.grow(cx.sysctl, queued, facts.payload_bytes, facts.truesize, rcv_mss)
+        self.window.grow(
+            cx.sysctl,
+            queued.saturating_add(self.window.errors()),
+            facts.payload_bytes,
+            facts.truesize,
+            rcv_mss,
+        )
     }
 
     /// Autotuning wants a window of `win` bytes (`tcp_rcvbuf_grow`).
@@ -161,7 +173,7 @@ impl Intake {
     /// The buffer takes another segment, which may exceed it (`tcp_can_ingest`).
     #[inline]
     fn ingests(&self) -> bool {
-        self.queue.truesize() <= self.window.buf().bytes
+        self.charged() <= self.window.buf().bytes
     }
 
     /// The stack's memory takes more: always below the least buffer, and until it is exhausted; beyond a hole until it is short.
@@ -191,7 +203,7 @@ impl Intake {
         cx.count.tcp_ext.prune_called += 1;
         let was_full = !self.ingests();
         if was_full {
-            self.window.press(cx, self.queue.truesize());
+            self.window.press(cx, self.charged());
         } else {
             self.window.economize();
         }

@@ -63,7 +63,7 @@ impl Receiver {
     /// After a read: acknowledges what waited for it, or tells of a window that opened widely (`tcp_cleanup_rbuf`).
     pub(super) fn cleanup(&mut self, cx: &Cx<'_>, copied: bool, shut: bool) {
         let unacked = self.intake.nxt().since(self.intake.window.wup());
-        if self.ack.wants_ack_after_read(unacked, copied, self.intake.queue.truesize() == 0) {
+        if self.ack.wants_ack_after_read(unacked, copied, self.intake.charged() == 0) {
             return self.ack.send_now();
         }
         if !copied || shut {
