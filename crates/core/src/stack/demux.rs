@@ -203,6 +203,14 @@ impl Demux {
         }
     }
 
+    /// All sockets without a peer that share the port and the address of this flow.
+    pub(super) fn udp_open(&self, tuple: &Tuple) -> impl Iterator<Item = SocketId> {
+        let (port, local) = (Some(tuple.local_port), tuple.local_ip);
+        let places = [Some(local), Some(any_of(local)), None];
+        let open = move |ip| self.udp_bound.get(&(port, ip)).map(|shared| shared.open.iter().copied());
+        places.into_iter().filter_map(open).flatten()
+    }
+
     /// The socket for a datagram of this flow.
     pub(super) fn udp(&self, tuple: &Tuple) -> Option<SocketId> {
         if let Some(id) = self.udp_flows.get(tuple).and_then(|ids| ids.last()) {

@@ -153,16 +153,20 @@ impl Stack {
 
     fn icmp_error_udp(&mut self, tuple: &Tuple, error: &IcmpError) -> bool {
         let Some(id) = self.udp_receiver(tuple) else { return false };
+        // A path MTU counts for connections and associations too, and any port of ours would do to name it: Linux asks for no more.
+        let sends = |id| match self.sockets.get(id).map(|entry| &entry.socket) {
+            Some(Socket::Udp(udp)) => udp.sends_to(self.now, tuple.remote_ip),
+            _ => false,
+        };
+        if matches!(error.kind, IcmpKind::TooBig(_)) && !sends(id) && !self.demux.udp_open(tuple).any(sends) {
+            return false;
+        }
         let Some(entry) = self.sockets.get_mut(id) else { return false };
         let Socket::Udp(udp) = &mut entry.socket else { return false };
-        if let IcmpKind::TooBig(mtu) = error.kind {
-            // A path MTU counts for connections and associations too, and any port of ours would do to name it: Linux asks for no more.
-            if !udp.sends_to(self.now, tuple.remote_ip) {
-                return false;
-            }
-            if udp.discovery_to(tuple.remote_ip).believes() {
-                self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
-            }
+        if let IcmpKind::TooBig(mtu) = error.kind
+            && udp.discovery_to(tuple.remote_ip).believes()
+        {
+            self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);
         }
         match error.kind {
             IcmpKind::TooBig(_) if !hears_of_sizes(udp.discovery_to(tuple.remote_ip), tuple.is_v6()) => {}

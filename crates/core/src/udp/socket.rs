@@ -1,5 +1,5 @@
 //! One UDP socket: datagrams received and not yet read, datagrams written and not yet sent.
-use crate::base::limits::{UDP_RECENT_MAX, UDP_RECENT_TIME};
+use super::recent::Recent;
 use crate::base::truesize::Truesize;
 use crate::base::{Error, Instant, Sysctl};
 use bytes::Bytes;
@@ -163,8 +163,8 @@ struct Sent {
     charge: u32,
     /// A writer waits for room.
     no_space: bool,
-    /// Where it went without a peer, and when last; the oldest is forgotten at [`UDP_RECENT_MAX`].
-    recent: VecDeque<(IpAddr, Instant)>,
+    /// Where it went without a peer.
+    recent: Recent,
 }
 
 impl UdpSocket {
@@ -182,7 +182,7 @@ impl UdpSocket {
             received: VecDeque::new(),
             received_charge: 0,
             unsent: VecDeque::new(),
-            sent: Sent { charge: 0, no_space: false, recent: VecDeque::new() },
+            sent: Sent { charge: 0, no_space: false, recent: Recent::new() },
         }
     }
 
@@ -263,25 +263,15 @@ impl UdpSocket {
 
     /// A datagram leaves for `peer`. What a peer fixes need not be remembered.
     pub fn leaves(&mut self, now: Instant, peer: IpAddr) {
-        let recent = &mut self.sent.recent;
-        if self.remote.is_some() {
-            return;
+        if self.remote.is_none() {
+            self.sent.recent.note(now, peer);
         }
-        // Of many to one peer the last is enough.
-        if recent.back().is_some_and(|(last, _)| *last == peer) {
-            recent.pop_back();
-        } else if recent.len() >= UDP_RECENT_MAX {
-            recent.pop_front();
-        }
-        recent.push_back((peer, now));
     }
 
     /// A router may have seen a datagram of ours to `peer`: it is the one that the socket is connected to, or one was sent lately.
     #[must_use]
     pub fn sends_to(&self, now: Instant, peer: IpAddr) -> bool {
-        let lately = |at: Instant| now.since(at) < UDP_RECENT_TIME;
-        self.remote.is_some_and(|remote| remote.ip() == peer)
-            || self.sent.recent.iter().any(|&(to, at)| to == peer && lately(at))
+        self.remote.is_some_and(|remote| remote.ip() == peer) || self.sent.recent.has(now, peer)
     }
 
     /// True when a datagram waits to be sent.

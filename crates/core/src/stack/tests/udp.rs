@@ -287,15 +287,18 @@ fn a_path_mtu_is_believed_of_where_datagrams_went_lately() {
     w.run(UDP_RECENT_TIME);
     assert_eq!(heard(&mut w, 7, 3), 1_500, "not lately");
     send(&mut w, 4);
-    for n in 0..UDP_RECENT_MAX - 1 {
+    for n in 0..3 * UDP_RECENT_MAX {
         send(&mut w, 5 + (n % 2) as u8);
     }
-    assert_eq!(heard(&mut w, 7, 4), 600, "the oldest that is remembered");
-    send(&mut w, 7);
-    for n in 0..UDP_RECENT_MAX {
-        send(&mut w, 5 + (n % 2) as u8);
-    }
-    assert_eq!(heard(&mut w, 7, 7), 1_500, "forgotten");
+    assert_eq!(heard(&mut w, 7, 4), 600, "busy peers push out nobody");
+    // Whoever shares the port may have sent.
+    let shares = BindManner { shared: true, ..BindManner::default() };
+    let [first, _last] =
+        [(); 2].map(|()| w.stacks[0].udp_bind_with(w.now, at(v4(1), 6), shares).expect("shared"));
+    let hello = Bytes::from_static(b"way");
+    w.stacks[0].udp_send_to(w.now, first, hello, at(v4(11), 9)).expect("room");
+    w.transmit();
+    assert_eq!((heard(&mut w, 6, 12), heard(&mut w, 6, 11)), (1_500, 600));
     // Who is connected sends there and nowhere else.
     let tied = w.stacks[0].udp_bind(w.now, at(v4(1), 8)).expect("free");
     w.stacks[0].udp_connect(w.now, tied, at(v4(9), 9)).expect("a route");
