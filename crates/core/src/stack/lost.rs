@@ -1,7 +1,9 @@
 //! A device that is gone for good, and who loses the way to its peer with it.
 use super::Stack;
 use super::link::LOOPBACK;
-use crate::base::{DeviceId, Error, Instant, SocketId};
+use crate::base::{DeviceId, DropWhy, Error, Instant, SocketId};
+use crate::packet::Packet;
+use crate::qdisc::Qdisc as _;
 use crate::socket::{Holder, Socket, Turn};
 use crate::tcp::Notice;
 use core::net::IpAddr;
@@ -11,7 +13,8 @@ impl Stack {
     /// led to. Connections, associations and connected datagram sockets that have no other way end with that error at once, or hear it.
     /// Linux lets connections time out, since a device may come back; here none does.
     ///
-    /// Its addresses stay this host's. The loopback device is never gone.
+    /// Its addresses stay this host's, and what waits before it is dropped, which its flows are told. What it has taken and not told of is the
+    /// driver's to complete. The loopback device is never gone.
     pub fn lose_device(&mut self, now: Instant, dev: DeviceId) {
         self.enter(now);
         if dev == LOOPBACK {
@@ -21,12 +24,23 @@ impl Stack {
         let led: Vec<SocketId> = ids.into_iter().filter(|&id| self.leads(id, |to| to == dev)).collect();
         self.ip.lose_device(dev, &mut self.down.outbox);
         self.dispatch();
+        self.drop_backlog(dev);
         for id in led {
             if !self.leads(id, |_| true) {
                 self.cut_off(id);
             }
         }
         self.rehome(dev);
+    }
+
+    /// What waits before the lost device never leaves: its flows hear so, and may send it again another way.
+    fn drop_backlog(&mut self, dev: DeviceId) {
+        let Some(link) = self.links.get_mut(usize::from(dev.0)) else { return };
+        let mut left: Vec<Packet> = link.held.drain(..).collect();
+        left.extend(core::iter::from_fn(|| link.qdisc.take().or_else(|| link.early.take())));
+        for packet in left {
+            self.packet_lost(&packet, DropWhy::NoRoute);
+        }
     }
 
     /// Connections whose turn was to come on the lost device have it where they lead now.

@@ -50,7 +50,9 @@ impl Stack {
 
     /// Gives a socket a turn on the device that its route leads to, which may be another since it was last asked for.
     pub(super) fn mark_ready(&mut self, id: SocketId, why: Turn) {
-        let dev = self.sockets.get(id).map_or(LOOPBACK, |entry| self.device_of(entry));
+        let Some(entry) = self.sockets.get(id) else { return };
+        // One that waits for its turn already does so where it is.
+        let dev = if entry.turn == Turn::NONE { self.device_of(entry) } else { LOOPBACK };
         let Some(entry) = self.sockets.get_mut(id) else { return };
         if let Some(link) = self.links.get_mut(usize::from(dev.0)) {
             link.ready.mark(id, entry, why);

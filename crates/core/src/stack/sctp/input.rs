@@ -224,8 +224,11 @@ impl Stack {
         let taken = sctp.assoc.input(cx, &arrived.inbound);
         // What is acknowledged for the first time has come there, DATA and HEARTBEAT alike (RFC 4861 section 7.3.1;
         // `sctp_transport_dst_confirm`).
+        let paths = sctp.assoc.paths().len();
         for path in sctp.assoc.take_heard() {
-            if let Some(Some(way)) = sctp.routes.get(usize::from(path)) {
+            // Paths that have come or gone with the packet have other places than their routes still have.
+            if let Some(Some(way)) = sctp.routes.get(usize::from(path)).filter(|_| sctp.routes.len() == paths)
+            {
                 self.ip.confirm_neighbour(cx, &way.dst);
             }
         }

@@ -92,8 +92,11 @@ impl Stack {
             return;
         }
         entry.turn = Turn::NONE;
-        if let Some(link) = self.links.get_mut(usize::from(old.0)) {
-            link.ready.forget(id);
+        // With routes of before it waits with the datagrams (`device_of`).
+        for dev in [old, LOOPBACK] {
+            if let Some(link) = self.links.get_mut(usize::from(dev.0)) {
+                link.ready.forget(id);
+            }
         }
         self.mark_ready(id, turn);
     }

@@ -564,16 +564,29 @@ fn with_another_way_a_connection_outlives_its_device() {
     w.stacks[0].add_route(v4(0), 16, None, other).expect("a device");
     // One has its turn on the lost device already, the other one asks for it afterwards.
     let early = pair(&mut w, v4(2)).0;
+    // What another has sent waits before the lost device.
+    let queued = pair(&mut w, v4(2)).0;
+    w.stacks[0].tcp_send(w.now, queued, b"queued", NO_FLAGS).expect("room");
+    let _ = w.stacks[0].transmit(w.now, w.devs[0], 8, &mut |_, packet| Submit::NotNow(packet));
     w.stacks[0].tcp_send(w.now, early, b"early", NO_FLAGS).expect("room");
     w.stacks[0].lose_device(w.now, w.devs[0]);
     w.stacks[0].tcp_send(w.now, client, b"late", NO_FLAGS).expect("room");
     let mut left = Vec::new();
-    let mut device = |_, packet: Packet| {
-        left.push(packet.payload);
-        Submit::Completed
+    let mut transmit = |w: &mut World| {
+        let mut device = |_, packet: Packet| {
+            left.push(packet.payload);
+            Submit::Completed
+        };
+        w.stacks[0].transmit(w.now, other, 8, &mut device);
+        left.clone()
     };
-    w.stacks[0].transmit(w.now, other, 8, &mut device);
-    assert_eq!(left, ["early", "late"]);
+    assert_eq!(transmit(&mut w), ["early", "late"]);
+    for _ in 0..10 {
+        w.now = w.now.plus_nanos(100_000_000);
+        w.stacks[0].handle_timeout(w.now);
+        transmit(&mut w);
+    }
+    assert!(left.iter().any(|payload| payload == "queued"), "{left:?}");
     assert_eq!(w.stacks[0].tcp_state(client), Ok(State::Established));
     w.stacks[0].lose_device(w.now, other);
     w.run(SECOND);
