@@ -403,7 +403,7 @@ impl Stack {
         let disposition = conn.input(&mut self.env.cx(self.now, Some(id)), seg);
         // What only shows that the peer can be heard says nothing of the way to it; what is acknowledged for the first time has
         // come there (RFC 4861 section 7.3.1; `tcp_ack`).
-        if conn.heard() > heard
+        if conn.heard() != heard
             && let Some(path) = &entry.path
         {
             self.ip.confirm_neighbour(&mut self.env.cx(self.now, Some(id)), &path.dst);

@@ -281,10 +281,11 @@ impl Conn {
         self.state
     }
 
-    /// How far the peer is known to have heard: what it has acknowledged, SYN and FIN included, and whether it has ended the handshake.
+    /// How far the peer is known to have heard: what it has acknowledged, SYN and FIN included, whether it has ended the handshake, and how many
+    /// segments have come to it, which it may have told by SACK (`FLAG_FORWARD_PROGRESS`).
     #[must_use]
-    pub const fn heard(&self) -> (u64, bool) {
-        (self.tx.una_offset(), self.state.is_synchronized())
+    pub const fn heard(&self) -> (u64, bool, u32) {
+        (self.tx.una_offset(), self.state.is_synchronized(), self.path.rate.delivered())
     }
 
     /// It is paced whatever stands below, as what follows on the same socket is, too (`sk_pacing_status`).
