@@ -199,7 +199,7 @@ impl Unsent {
         *flags &= !flag::SHARED;
         let charge = tail.capacity();
         self.pinned += charge;
-        self.pins.push_back(Pin { end: self.end, charge });
+        self.pins.push_back(Pin { end: self.end, charge, copies: 0 });
         self.extend(data.len() as u64);
         data.len()
     }
@@ -360,17 +360,21 @@ impl Unsent {
         if pin.end > end && moved > before {
             // What was cut off behind it still holds the old buffer.
             self.pinned += moved;
-            self.pins.insert(at, Pin { end: end + take, charge: moved });
+            let span = (end + take - start) as u32;
+            self.pins.insert(at, Pin { end: end + take, charge: moved, copies: span });
             return Some(at);
         }
         if left {
             // The old buffer is held by what was sent of it.
             pin.end = start;
             self.pinned += moved;
-            self.pins.insert(at + 1, Pin { end: end + take, charge: moved });
+            self.pins.insert(at + 1, Pin { end: end + take, charge: moved, copies: 0 });
             return Some(at + 1);
         }
         pin.end += take;
+        if pin.copies > 0 {
+            pin.copies += take as u32;
+        }
         let more = moved.saturating_sub(before);
         pin.charge += more;
         self.pinned += more;
@@ -405,17 +409,25 @@ impl Unsent {
                 pin.charge = pin.charge + charge - seam.freed;
                 self.pinned -= seam.freed;
             }
-            _ => self.pins.insert(at, Pin { end, charge }),
+            _ => self.pins.insert(at, Pin { end, charge, copies: 0 }),
         }
         debug_assert!(self.pins.iter().is_sorted_by_key(|pin| pin.end), "{:?}", self.pins);
     }
 
-    /// The buffer that reached to `end` is held by what was sent before `start` alone.
+    /// The buffer that reached to `end` is held by what was sent before `start` alone, and not by what was copied out of it there.
     fn leave_buffer(&mut self, end: u64, start: u64) {
         let at = self.pins.partition_point(|pin| pin.end < end);
-        if let Some(pin) = self.pins.get_mut(at).filter(|pin| pin.end == end) {
-            pin.end = start;
+        let Some(mut pin) = self.pins.get(at).copied().filter(|pin| pin.end == end) else { return };
+        let (mut place, mut held) = (at, start);
+        while let Some(copy) = place.checked_sub(1).and_then(|before| self.pins.get(before))
+            && copy.end == held
+            && copy.copies > 0
+        {
+            (place, held) = (place - 1, held - u64::from(copy.copies));
         }
+        pin.end = held;
+        self.pins.remove(at);
+        self.pins.insert(place, pin);
     }
 
     /// Payload bytes of the last unsent element, and whether nothing may be added to it any more.
@@ -548,7 +560,7 @@ impl Unsent {
         self.elements.push_back(Element { data, flags: 0 });
         let charge = pinned + ELEMENT_CHARGE;
         self.pinned += charge;
-        self.pins.push_back(Pin { end: self.end, charge });
+        self.pins.push_back(Pin { end: self.end, charge, copies: 0 });
         self.extend(len as u64);
     }
 
@@ -588,6 +600,8 @@ enum Next {
 struct Pin {
     end: u64,
     charge: usize,
+    /// So many bytes before `end` have moved to it out of the buffer of what is behind them; 0 of any other.
+    copies: u32,
 }
 
 /// What the head of the unsent part looks like.
