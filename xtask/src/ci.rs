@@ -4,6 +4,7 @@ use crate::command::{Outcome, cargo, cargo_name, heard, program, run, run_watche
 use crate::{rules, tidy, tools};
 use std::panic::resume_unwind;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,13 +61,17 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// Builds what these stages need. What fails fails again in its stage, and is told there.
-    fn build_for(chosen: &[&str]) {
+    /// Builds what these stages need, a crate at a time, so that no more memory is taken beside the tests; no more of it once `failed`.
+    /// What fails fails again in its stage, and is told there.
+    fn build_for(chosen: &[&str], failed: &AtomicBool) {
         for ahead in AHEAD.iter().filter(|ahead| ahead.stages.iter().any(|stage| chosen.contains(stage))) {
+            if failed.load(Ordering::Relaxed) {
+                return;
+            }
             let begin = Instant::now();
             let cargo = cargo_name();
-            let words: Vec<&str> =
-                ["-n", "19", &cargo].into_iter().chain(ahead.words.iter().copied()).collect();
+            let (verb, words) = ahead.words.split_at(1);
+            let words = [&["-n", "19", &cargo], verb, &["-j1"], words].concat();
             let outcome = run(program("nice", &words).stdout(Stdio::null()).stderr(Stdio::null()));
             let word = if outcome.is_ok() { "built" } else { "not built" };
             println!("=== for {}: {word} after {:.1} s", ahead.stages[0], begin.elapsed().as_secs_f64());
@@ -170,14 +175,18 @@ fn test(Run { tests, chosen }: &mut Run) -> Outcome {
     let skipped: Vec<&str> = lists.iter().flat_map(|list| listed(list)).collect();
     let mut rest = cargo(&["test", "--workspace", "--no-fail-fast", "--", "--exact"]);
     rest.args(skipped.iter().flat_map(|name| ["--skip", name]));
+    let failed = AtomicBool::new(false);
     thread::scope(|s| {
         // One after the other: two at a time would be more neighbours, and be done no sooner.
         let beside = s.spawn(|| {
             let ended = BESIDE.each_ref().map(Beside::run);
-            Ahead::build_for(chosen);
+            if ended.iter().all(|(_, outcome)| outcome.is_ok()) {
+                Ahead::build_for(chosen, &failed);
+            }
             ended
         });
         let mut outcomes = vec![run_watched(&mut rest, &mut |line| tests.watch(line))];
+        failed.store(outcomes.iter().any(Result::is_err), Ordering::Relaxed);
         outcomes.push(only_those(skipped.len() as u64, tests.filtered_out));
         for (said, outcome) in beside.join().unwrap_or_else(|panic| resume_unwind(panic)) {
             println!("{said}");
