@@ -53,6 +53,7 @@ impl Host {
         if addr.port() == 0 && sock.plain(SOL_IP, crate::abi::IP_BIND_ADDRESS_NO_PORT) != 0 {
             // connect() chooses the port, which then needs to be free for its peer only.
             self.files.sock_mut(fd)?.bound = Some(addr);
+            self.files.index(fd);
         } else if let Err(errno) = self.take_port(fd, addr) {
             // The address of before is forgotten, too (`inet_reset_saddr`).
             self.files.sock_mut(fd)?.bound = None;

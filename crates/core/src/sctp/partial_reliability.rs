@@ -420,7 +420,7 @@ mod tests {
         assert!(limits.0.is_none());
     }
 
-    /// A turn looks at what was lost since the one before, or at what has come to its end, and never at what is under way.
+    /// A turn looks at what is lost, where more was lost than at the one before or one of them has come to its end, and never at what is under way.
     #[test]
     fn a_turn_does_not_look_at_all_that_lives() {
         let (mut limits, mut out) = (Limits::default(), Outstanding::new(Tsn::initial(7)));

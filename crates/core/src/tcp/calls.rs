@@ -148,6 +148,9 @@ impl Conn {
                     self.tx.queue().unsent.clear_push();
                 }
                 data.advance(taken);
+                if !data.is_empty() && !flags.oob {
+                    self.push_within(cx);
+                }
                 continue;
             }
             if !self.level_within(cx).memory_free(false) {

@@ -18,6 +18,7 @@ pub(super) fn segments_of<'a, 'b>(
         && let Some(before) = first.checked_sub(1).and_then(places)
         && before.0 >= from
         && before.1 == here.0
+        && before.0 < before.1
     {
         first -= 1;
     }

@@ -452,6 +452,7 @@ impl RecvStreams {
         while let Some(run) = self.runs.pop_up_to(point.0) {
             steps::step();
             self.load -= run.load();
+            self.futile = self.futile.saturating_sub(run.load().charge());
         }
         // A message is given up as a whole (RFC 3758 section 3.5 A3), so one that began there will not go on.
         let stopped = self.partial.take_if(|partial| point.near(partial.info.tsn) <= point);
@@ -522,7 +523,7 @@ impl RecvStreams {
     }
 
     /// Takes back what lies highest above `cum`, until no more than `goal` is charged; the TSNs, first and behind the last. It looks at all
-    /// that waits: where that gave back less than a [`RENEGE_SHARE`] of `goal`, it does not look again before as much was read.
+    /// that waits: where that gave back less than a sixteenth of `goal`, it does not look again before as much was read.
     pub fn renege(&mut self, cum: Tsn, goal: usize) -> Vec<(u64, u64)> {
         if self.futile > 0 {
             return Vec::new();
@@ -583,6 +584,7 @@ impl RecvStreams {
     /// Nobody waits for more: what can be read stays, what is incomplete or out of order goes.
     pub fn forget_incomplete(&mut self) {
         self.set_aside();
+        self.futile = 0;
         self.load -= self.runs.clear();
         let (waiting, held) = (core::mem::take(&mut self.waiting), core::mem::take(&mut self.held));
         self.load -= waiting.values().chain(&held).map(Part::load).sum();
@@ -592,6 +594,7 @@ impl RecvStreams {
     /// All streams begin anew, as after a restart of the peer; what is ready stays. `tell` of a message that ends in its middle.
     pub fn restart(&mut self, tell: bool) {
         self.set_aside();
+        self.futile = 0;
         self.load -= self.runs.clear();
         self.load -= core::mem::take(&mut self.waiting).values().map(Part::load).sum();
         self.next_ssn.clear();
