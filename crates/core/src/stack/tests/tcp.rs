@@ -253,6 +253,23 @@ fn a_listener_that_asks_accepts_refuses_and_drops() {
     }
 }
 
+/// The last element is filled whatever may wait, by either call.
+#[test]
+fn at_the_low_water_mark_a_short_buffer_fills_the_last_element_as_bytes_do() {
+    let mut w = World::plain();
+    let (client, _) = pair(&mut w, v4(2));
+    let limited = SocketOptions { notsent_lowat: 16_384, ..options(&w) };
+    w.stacks[0].set_options(w.now, client, limited).expect("a socket");
+    let stack = &mut w.stacks[0];
+    assert_eq!(stack.tcp_send(w.now, client, &[1; 20_000], NO_FLAGS), Ok(20_000));
+    let mut long = Bytes::from(vec![2; 8_000]);
+    assert_eq!(stack.tcp_send_bytes(w.now, client, &mut long, NO_FLAGS), Err(Error::WouldBlock));
+    let mut short = Bytes::from(vec![3; 100]);
+    assert_eq!(stack.tcp_send_bytes(w.now, client, &mut short, NO_FLAGS), Ok(100));
+    assert_eq!(stack.tcp_send(w.now, client, &[4; 100], NO_FLAGS), Ok(100));
+    assert_eq!((short.len(), stack.tcp_info(w.now, client).expect("a socket").notsent_bytes), (0, 20_200));
+}
+
 /// With Fast Open it would be a connection at once, beyond the backlog.
 #[test]
 fn who_is_accepted_when_the_backlog_has_become_full_is_dropped_and_asks_again() {
