@@ -79,9 +79,7 @@ impl<'a> Icmp4View<'a> {
     /// The packet that an error quotes, without extensions (RFC 4884 section 5.1).
     #[must_use]
     pub fn quoted(&self) -> &'a [u8] {
-        let words = usize::from(self.header[5]);
-        let data = self.data();
-        if words == 0 { data } else { data.get(..words * 4).unwrap_or(data) }
+        quoted(self.data(), usize::from(self.header[5]) * 4)
     }
 
     /// True if the checksum adds up.
@@ -89,6 +87,13 @@ impl<'a> Icmp4View<'a> {
     pub fn checksum_ok(&self) -> bool {
         checksum::verify(0, self.bytes)
     }
+}
+
+/// The first `stated` bytes of `data`, where that can be the length of a packet with extensions behind it: it has 128 bytes then, with zeros behind it
+/// if need be (RFC 4884 section 4). Routers older than that left noise in the field.
+pub(crate) fn quoted(data: &[u8], stated: usize) -> &[u8] {
+    const WITH_EXTENSIONS_MIN: usize = 128;
+    if stated < WITH_EXTENSIONS_MIN { data } else { data.get(..stated).unwrap_or(data) }
 }
 
 /// An ICMP message.

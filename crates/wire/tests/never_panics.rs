@@ -28,6 +28,7 @@ fn all_of_ipv6(bytes: &[u8]) {
     }
     if let Some((next_header, rest)) = bytes.split_first() {
         let _ = black_box(ipv6::walk(*next_header, rest));
+        let _ = black_box(ipv6::skip(*next_header, rest));
     }
     let _ = black_box(ipv6::FragmentHeader::parse(bytes));
 }

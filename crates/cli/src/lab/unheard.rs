@@ -27,7 +27,7 @@ const NEVER_DONE: [(&str, &[&str]); 7] = [
         "that send no ICMP messages",
         &["icmp_ratelimit", "icmp_ratemask", "icmp_msgs_per_sec", "icmp_msgs_burst", "ipv6.icmp.ratelimit"],
     ),
-    ("that send no fragments", &["ipfrag_high_thresh", "ipfrag_time"]),
+    ("that send no fragments", &["ipfrag_high_thresh", "ipfrag_time", "ipv6.ip6frag_time"]),
     ("without Fast Open", &["tcp_fastopen", "tcp_fastopen_key", "tcp_fastopen_blackhole_timeout_sec"]),
     ("that keep no connection alive", &["tcp_keepalive_time", "tcp_keepalive_intvl", "tcp_keepalive_probes"]),
     ("without urgent data", &["tcp_stdurg"]),
@@ -189,6 +189,7 @@ mod tests {
                 "ip_default_ttl" => "default_ttl(",
                 "ip_local_port_range" | "ip_local_reserved_ports" => "ports_of(",
                 "ipv6.icmp.ratelimit" => "icmp6_ratelimit",
+                "ipv6.ip6frag_time" => "ip6frag_time",
                 "tcp_invalid_ratelimit" => "answers_out_of_place(",
                 name => &*name.replace('.', "_"),
             };

@@ -51,6 +51,7 @@ counter_group! {
     Udp "Udp" {
         in_datagrams = "InDatagrams", no_ports = "NoPorts", in_errors = "InErrors", out_datagrams = "OutDatagrams",
         rcvbuf_errors = "RcvbufErrors", sndbuf_errors = "SndbufErrors", in_csum_errors = "InCsumErrors",
+        ignored_multi = "IgnoredMulti",
     }
 }
 counter_group! {

@@ -300,8 +300,10 @@ sysctls! {
     ip_no_pmtu_disc: u32 = 0, "ip_no_pmtu_disc", "a number", 0 ..= 1;
     /// Bytes that waiting fragments may hold.
     ipfrag_high_thresh: u32 = 4_194_304, "ipfrag_high_thresh", "bytes", 0 ..= 4294967295;
-    /// Seconds that a fragment waits for the rest.
+    /// Seconds that a fragment of IPv4 waits for the rest.
     ipfrag_time: u32 = 30, "ipfrag_time", "seconds", 0 ..= 8589934;
+    /// Seconds that a fragment of IPv6 waits for the rest (RFC 8200 section 4.5).
+    ip6frag_time: u32 = 60, "ipv6.ip6frag_time", "seconds", 0 ..= 8589934;
     /// Bytes of a UDP socket's receive buffer (`net.core.rmem_default`).
     rmem_default: u32 = 212_992, "rmem_default", "bytes", 2304 ..= 2147483647;
     /// Bytes of a UDP socket's send buffer (`net.core.wmem_default`).

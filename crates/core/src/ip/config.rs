@@ -41,7 +41,8 @@ impl Ip {
         self.neigh.remove_device(device, &mut out.dropped);
     }
 
-    /// Gives a device an address, and a route to the subnet around it.
+    /// Gives a device an address, and a route to the subnet around it. What is sent there has the first address of the subnet over IPv4
+    /// (a later one is secondary, `fib_add_ifaddr`), and the last one over IPv6.
     ///
     /// # Errors
     /// [`Error::AddressInUse`] when some device has it, [`Error::Invalid`] for what no host may have,
@@ -52,6 +53,9 @@ impl Ip {
         }
         self.ifaces.add_address(device, cidr)?;
         self.generation += 1;
+        if cidr.addr().is_ipv4() && self.of_subnet(device, cidr) != Some(cidr) {
+            return Ok(());
+        }
         if let Err(e) = self.routes.add(Self::connected(device, cidr)) {
             self.ifaces.remove_address(device, cidr.addr());
             return Err(e);
@@ -69,12 +73,18 @@ impl Ip {
         self.generation += 1;
         self.routes.remove(&Self::connected(device, cidr));
         // Another address of the same subnet still needs the route.
-        let there = self.ifaces.get(device).filter(|iface| !iface.gone);
-        let left = there.map(Iface::addresses).unwrap_or_default();
-        if let Some(&other) = left.iter().find(|c| c.network() == cidr.network()) {
+        if let Some(other) = self.of_subnet(device, cidr) {
             let _ = self.routes.add(Self::connected(device, other));
         }
         true
+    }
+
+    /// The address that a device's packets to the subnet of `cidr` have.
+    fn of_subnet(&self, device: DeviceId, cidr: Cidr) -> Option<Cidr> {
+        let there = self.ifaces.get(device).filter(|iface| !iface.gone);
+        let mut all = there.map(Iface::addresses).unwrap_or_default().iter().copied();
+        let same = |c: &Cidr| c.network() == cidr.network();
+        if cidr.addr().is_ipv4() { all.find(same) } else { all.rfind(same) }
     }
 
     /// Adds a route, or replaces the one with the same prefix, metric and device.
@@ -108,6 +118,12 @@ impl Ip {
         self.ifaces.get_mut(device).ok_or(Error::NoSuchSocket)?.mtu = mtu;
         self.generation += 1;
         Ok(())
+    }
+
+    /// True for a multicast address, and for one of all hosts of a subnet of ours or of a link.
+    #[must_use]
+    pub fn is_group(&self, addr: IpAddr) -> bool {
+        addr.is_multicast() || matches!(addr, IpAddr::V4(addr) if self.ifaces.is_broadcast(addr))
     }
 
     /// True when all hosts of a subnet of this device have the address, or all at its link.

@@ -199,7 +199,7 @@ impl Ip {
     ) {
         let Some(mac) = self.ifaces.get(device).and_then(Iface::mac) else { return };
         let on_device = self.ifaces.candidates().filter(|c| c.0 == device);
-        let src = source::select(on_device, addr, device);
+        let src = source::select(on_device, (addr, None), device);
         match (addr, src) {
             (IpAddr::V4(target_ip), src) => {
                 let sender_ip = if let Some(IpAddr::V4(ip)) = src { ip } else { Ipv4Addr::UNSPECIFIED };

@@ -91,6 +91,8 @@ impl Ip {
                 cx.count.icmp.in_echo_reps += 1;
                 Input::Consumed
             }
+            // Nobody sends an error to a group (RFC 1122 section 3.2.2; `icmp_rcv`).
+            Ok(_) if ingress.to_group => Input::Drop(DropWhy::IcmpIgnored),
             Ok(error) => self.input_error(cx, ingress, view.quoted().len(), kind_v4(&error)),
             Err(_) => Input::Drop(DropWhy::IcmpIgnored),
         }
@@ -149,7 +151,7 @@ impl Ip {
             return Some(ingress.dst);
         }
         let mut on_device = self.ifaces.candidates().filter(|c| c.0 == ingress.device);
-        super::source::select(&mut on_device, ingress.src, ingress.device)
+        super::source::select(&mut on_device, (ingress.src, None), ingress.device)
             .or_else(|| self.lookup(None, ingress.src, cx.now).ok().map(|dst| dst.src))
     }
 

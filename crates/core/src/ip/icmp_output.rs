@@ -26,7 +26,7 @@ pub(super) struct About<'a> {
 pub(super) enum Report {
     Unreachable(Unreachable),
     ReassemblyTimeExceeded,
-    /// IPv6 only.
+    /// What a header says is wrong at `pointer`.
     Problem {
         code: u8,
         pointer: u32,
@@ -84,7 +84,9 @@ impl Ip {
             Some(about.dst)
         };
         let Some(from) = from else { return };
-        if !self.limiter.allow(cx, about.src, report.kind_v4()) {
+        // What came over loopback came from here, and nothing else that has a source of ours has come at all: no limit (`__icmp_send`).
+        let own = self.ifaces.owner_of(about.src).is_some();
+        if !own && !self.limiter.allow(cx, about.src, report.kind_v4()) {
             cx.count.dropped(DropWhy::RateLimited);
             return;
         }
@@ -154,10 +156,10 @@ fn is_icmp_error(packet: &Packet) -> bool {
             view.protocol() == protocol::ICMP && !kind(view.header_len()).is_some_and(|k| query.contains(&k))
         }),
         6 => Ipv6View::parse_quoted(&bytes).is_ok_and(|view| {
-            let chain = ipv6::walk(view.next_header(), view.payload());
-            chain.is_ok_and(|chain| {
-                chain.protocol == protocol::ICMPV6
-                    && kind(ipv6::HEADER_LEN + chain.offset).is_none_or(|k| k < 128)
+            // Where the type is cut off nobody knows (`is_ineligible`).
+            let behind = ipv6::skip(view.next_header(), view.payload());
+            behind.is_some_and(|(protocol, at)| {
+                protocol == protocol::ICMPV6 && kind(ipv6::HEADER_LEN + at).is_none_or(|k| k < 128)
             })
         }),
         _ => true,
@@ -183,7 +185,9 @@ fn compose(from: IpAddr, about: &About<'_>, report: Report) -> Option<(u8, Vec<u
                 Report::ReassemblyTimeExceeded => {
                     Icmp4Repr::TimeExceeded { code: icmp4::REASSEMBLY_EXCEEDED, quoted }
                 }
-                Report::Problem { .. } => return None,
+                Report::Problem { code, pointer } => {
+                    Icmp4Repr::ParameterProblem { code, pointer: u8::try_from(pointer).ok()?, quoted }
+                }
             };
             let mut bytes = vec![0; repr.buffer_len()];
             repr.emit(&mut bytes);

@@ -73,6 +73,13 @@ impl Ingress {
         to.extend_from_slice(self.packet.payload.get(..len - first.len()).unwrap_or_default());
     }
 
+    /// The same without what lies behind the first `len` bytes of the transport (surplus of UDP, RFC 9868 section 4).
+    #[must_use]
+    pub fn cut(&self, len: usize) -> Self {
+        let total = usize::from(self.l4_offset) + len;
+        Self { packet: super::input::trim(self.packet.clone(), total), ..*self }
+    }
+
     /// ECN codepoint: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE (RFC 3168 section 5).
     #[must_use]
     pub const fn ecn(&self) -> u8 {

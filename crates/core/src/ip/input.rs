@@ -7,7 +7,7 @@ use crate::base::{Cx, DeviceId, DropWhy, Instant};
 use crate::packet::{Head, Offload, Packet};
 use bytes::Bytes;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use lowwater_wire::ipv4::Ipv4View;
+use lowwater_wire::ipv4::{self, Ipv4View};
 use lowwater_wire::ipv6::{self, ExtError, Ipv6View};
 use lowwater_wire::protocol;
 
@@ -39,7 +39,7 @@ fn flatten(packet: Packet) -> Packet {
 }
 
 /// Cuts off what the link added behind the packet.
-fn trim(packet: Packet, total: usize) -> Packet {
+pub(super) fn trim(packet: Packet, total: usize) -> Packet {
     if packet.len() <= total {
         return packet;
     }
@@ -48,18 +48,25 @@ fn trim(packet: Packet, total: usize) -> Packet {
     packet
 }
 
-/// A loose or strict source route, which no packet may dictate to a host (RFC 7126 section 4.3; Linux: `accept_source_route`).
-fn has_source_route(mut options: &[u8]) -> bool {
+/// What is wrong with the options of an IPv4 header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BadOption {
+    /// A loose or strict source route, which no packet may dictate to a host (RFC 7126 section 4.3; Linux: `accept_source_route`).
+    SourceRoute,
+    /// One whose length cannot be, at this offset.
+    Length(usize),
+}
+
+fn check_options(options: &[u8]) -> Result<(), BadOption> {
+    let mut at = 0;
     loop {
-        match *options {
-            [] | [0, ..] => return false,
-            [1, ref rest @ ..] => options = rest,
-            [131 | 137, ..] => return true,
-            [_, len, ..] if len >= 2 && usize::from(len) <= options.len() => {
-                options = &options[usize::from(len)..];
-            }
-            _ => return false,
-        }
+        at += match options[at..] {
+            [] | [0, ..] => return Ok(()),
+            [1, ..] => 1,
+            [131 | 137, ..] => return Err(BadOption::SourceRoute),
+            [_, len, ..] if len >= 2 && usize::from(len) <= options.len() - at => len.into(),
+            _ => return Err(BadOption::Length(at)),
+        };
     }
 }
 
@@ -108,7 +115,7 @@ impl Ip {
     fn classify(&mut self, cx: &mut Cx<'_>, came: Came, packet: Packet, out: &mut Outbox) -> Input {
         let version = headers(&packet).first().map(|byte| byte >> 4);
         let result = match version {
-            Some(4) => self.classify_v4(cx, came, packet),
+            Some(4) => self.classify_v4(cx, came, packet, out),
             Some(6) => self.classify_v6(cx, came, packet, out),
             _ => Err(DropWhy::Malformed),
         };
@@ -123,7 +130,13 @@ impl Ip {
         }
     }
 
-    fn classify_v4(&mut self, cx: &mut Cx<'_>, came: Came, packet: Packet) -> Result<Classified, DropWhy> {
+    fn classify_v4(
+        &mut self,
+        cx: &mut Cx<'_>,
+        came: Came,
+        packet: Packet,
+        out: &mut Outbox,
+    ) -> Result<Classified, DropWhy> {
         let device = came.device;
         let Ok(view) = Ipv4View::parse_quoted(headers(&packet)) else { return Err(DropWhy::Malformed) };
         let total = usize::from(view.total_len());
@@ -136,12 +149,31 @@ impl Ip {
         }
         let Some(iface) = self.ifaces.get(device) else { return Err(DropWhy::NotForUs) };
         let (src, dst) = (view.src(), view.dst());
-        if self.is_bad_source_v4(src, iface) || has_source_route(view.options()) {
+        let options = check_options(view.options());
+        // Who has no address yet asks everybody for one (RFC 1122 section 3.2.1.3 a).
+        let asks_for_one = src.is_unspecified() && dst.is_broadcast();
+        if !asks_for_one && self.is_bad_source_v4(src, iface) || options == Err(BadOption::SourceRoute) {
             return Err(DropWhy::BadSource);
         }
         let to_group = dst.is_multicast() || self.ifaces.is_broadcast(dst);
         if !self.is_for_us(dst.into(), to_group, device, iface) {
             return Err(DropWhy::NotForUs);
+        }
+        if let Err(BadOption::Length(at)) = options {
+            let about = About {
+                src: src.into(),
+                dst: dst.into(),
+                to_group: to_group || came.to_group,
+                quote: &packet,
+            };
+            // RFC 1122 section 3.2.2.5.
+            self.report(
+                cx,
+                &about,
+                Report::Problem { code: 0, pointer: (ipv4::HEADER_LEN + at) as u32 },
+                out,
+            );
+            return Err(DropWhy::Malformed);
         }
         if view.is_fragment() {
             if !came.fragments {
@@ -237,6 +269,10 @@ impl Ip {
                 return Err(self.refuse_extension(cx, &about, error, out));
             }
         };
+        // RFC 6980: in fragments neighbour discovery could be hidden from whoever filters it.
+        if (chain.atomic || !came.fragments) && is_neighbour_discovery(&chain, view.payload()) {
+            return Err(DropWhy::BadFragment);
+        }
         // RFC 4861 section 7.1.1 needs the unspecified source; nothing else does.
         if src.is_unspecified() && chain.protocol != protocol::ICMPV6 {
             return Err(DropWhy::BadSource);
@@ -324,7 +360,9 @@ impl Ip {
         }
         match self.ifaces.owner_of(dst) {
             // Link-local addresses belong to their link; all others to the host.
-            Some(owner) => owner == device || source::scope(dst) != source::LINK,
+            Some(owner) => {
+                owner == device || source::scope(dst) != source::LINK || iface.link == Link::Loopback
+            }
             None => iface.any_address,
         }
     }
@@ -336,6 +374,8 @@ impl Ip {
                 IpAddr::V6(src) => self.input_icmp6(cx, &flat(ingress), (src, dst), out),
                 IpAddr::V4(_) => Input::Drop(DropWhy::Malformed),
             },
+            // Nothing follows, and nothing is to be said about it (RFC 8200 section 4.7).
+            (protocol::NO_NEXT_HEADER, IpAddr::V6(_)) => Input::Drop(DropWhy::Protocol),
             _ => Input::Deliver(ingress),
         }
     }
@@ -362,6 +402,12 @@ enum Classified {
     },
     /// A fragment; others are missing.
     Waiting,
+}
+
+/// A message of neighbour discovery, routers' included (RFC 4861 section 4).
+fn is_neighbour_discovery(chain: &ipv6::Chain, payload: &[u8]) -> bool {
+    chain.protocol == protocol::ICMPV6
+        && payload.get(chain.offset).is_some_and(|kind| (133..=137).contains(kind))
 }
 
 fn flat(ingress: Ingress) -> Ingress {

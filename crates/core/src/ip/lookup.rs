@@ -25,7 +25,7 @@ impl Ip {
             None => route
                 .src
                 .filter(|s| self.ifaces.owner_of(*s).is_some())
-                .or_else(|| source::select(self.ifaces.candidates(), dst, route.device))
+                .or_else(|| source::select(self.ifaces.candidates(), (dst, route.gateway), route.device))
                 .ok_or(Error::AddressNotAvailable)?,
         };
         let mut mtu = match route.metrics.mtu {

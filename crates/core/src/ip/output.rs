@@ -108,7 +108,9 @@ impl Ip {
         let fragments = largest > usize::from(dst.mtu);
         let room = frag::room(params.dst.is_ipv4(), dst.mtu.into());
         let may_fragment = !params.dont_fragment && packet.offload.gso == GsoKind::None && room > 0;
-        if total > MAX_PACKET_BYTES || (fragments && !may_fragment) {
+        // The length of IPv4 counts its header, that of IPv6 does not.
+        let counted = if params.dst.is_ipv4() { total } else { packet.len() };
+        if counted > MAX_PACKET_BYTES || (fragments && !may_fragment) {
             cx.count.ip.frag_fails += u64::from(fragments);
             out.dropped.push((packet, DropWhy::TooBig));
             return;

@@ -113,7 +113,7 @@ impl Datagram {
     }
 
     /// Whether a piece may be added. Overlaps other than exact repetitions condemn the whole datagram: RFC 5722 section 4
-    /// for IPv6, and as in Linux the same for IPv4.
+    /// for IPv6, and the same for IPv4.
     fn fit(&self, f: &Fragment<'_>) -> Fit {
         let (start, end) = (usize::from(f.offset), usize::from(f.offset) + f.data.len());
         let ends_wrong = match self.total {
@@ -127,7 +127,8 @@ impl Datagram {
             return Fit::Conflict;
         }
         if self.pieces.get(&f.offset).is_some_and(|p| p.len() == f.data.len()) {
-            return Fit::Duplicate;
+            // What has come as one of several and now comes as the last one contradicts itself.
+            return if f.more || self.total.is_some() { Fit::Duplicate } else { Fit::Conflict };
         }
         let before = self.pieces.range(..=f.offset).next_back();
         let after = self.pieces.range(f.offset..).next();
@@ -156,15 +157,16 @@ impl Datagram {
 
     /// The datagram with its headers set right; `None` when it is too long, or its ECN codepoints contradict each other.
     fn assemble(&self) -> Option<Bytes> {
+        /// Not-ECT: by itself nothing is wrong with it.
         const NOT_ECT: u8 = 1;
         const CE: u8 = 1 << 3;
         let headers = self.headers.as_ref()?;
         let (announced_at, next_header) = self.next_header;
         let mut bytes = BytesMut::with_capacity(headers.len() + self.received);
         bytes.extend_from_slice(headers);
-        // RFC 3168 section 5.3: congestion on one fragment is congestion on the packet; a mix with not-ECT is a lie.
+        // RFC 3168 section 5.3: congestion on one fragment is congestion on the packet; a mix with not-ECT is a lie (`ip_frag_ecn_table`).
         let congested = self.ecn & CE != 0;
-        if congested && self.ecn & NOT_ECT != 0 {
+        if self.ecn & NOT_ECT != 0 && self.ecn != NOT_ECT {
             return None;
         }
         let v6 = headers.first()? >> 4 == 6;
@@ -212,7 +214,9 @@ impl Reassembly {
         if f.data.is_empty() || (f.more && !f.data.len().is_multiple_of(8)) {
             return Outcome::Drop(DropWhy::BadFragment);
         }
-        if usize::from(f.offset) + f.data.len() > usize::from(u16::MAX) - ipv4::HEADER_LEN {
+        // The length of IPv4 counts its header, that of IPv6 does not.
+        let header = if key.dst.is_ipv4() { ipv4::HEADER_LEN } else { 0 };
+        if usize::from(f.offset) + f.data.len() > usize::from(u16::MAX) - header {
             self.remove(&key);
             return Outcome::Drop(DropWhy::BadFragment);
         }
@@ -221,7 +225,8 @@ impl Reassembly {
             return Outcome::Drop(DropWhy::ReassemblyFull);
         }
         let Some(datagram) = self.datagrams.get_mut(&key) else {
-            let deadline = cx.now + Duration::from_secs(cx.sysctl.ipfrag_time.into());
+            let seconds = if key.dst.is_ipv4() { cx.sysctl.ipfrag_time } else { cx.sysctl.ip6frag_time };
+            let deadline = cx.now + Duration::from_secs(seconds.into());
             let mut datagram = Datagram::new(deadline, f.device);
             datagram.insert(f);
             datagram.charge += charge;

@@ -1,4 +1,5 @@
 //! Source address selection: the rules of RFC 6724 section 5 that a host without home agents or temporary addresses needs.
+use super::Cidr;
 use super::cidr::bits;
 use crate::base::DeviceId;
 use core::net::{IpAddr, Ipv6Addr};
@@ -35,24 +36,30 @@ fn label(addr: IpAddr) -> u8 {
     }
 }
 
-/// The better source among `a` and `b` for `dst` leaving by `device`: rules 1, 2, 5, 6 and 8 of RFC 6724 section 5.
+/// What makes one source better than another for `dst` leaving by `device`: rules 1, 2, 5, 6 and 8 of RFC 6724 section 5. Over IPv4 what shares a
+/// subnet with the next hop comes before the others, however many bits those have of the destination (`inet_select_addr`).
 fn rank(
     candidate: (DeviceId, IpAddr, u8),
-    dst: IpAddr,
+    (dst, gateway): (IpAddr, Option<IpAddr>),
     device: DeviceId,
 ) -> (bool, (bool, i16), bool, bool, u32) {
     let (on, addr, prefix) = candidate;
     let (have, want) = (scope(addr), scope(dst));
     // Rule 2: the smallest scope that still covers the destination's; failing that the largest there is.
     let by_scope = if have >= want { (true, -i16::from(have)) } else { (false, i16::from(have)) };
-    let common = (bits(addr) ^ bits(dst)).leading_zeros().min(u32::from(prefix));
+    let common = if addr.is_ipv4() {
+        let next_hop = gateway.unwrap_or(dst);
+        u32::from(Cidr::new(addr, prefix).is_some_and(|subnet| subnet.contains(next_hop)))
+    } else {
+        (bits(addr) ^ bits(dst)).leading_zeros().min(u32::from(prefix))
+    };
     (addr == dst, by_scope, on == device, label(addr) == label(dst), common)
 }
 
-/// The best source address for `dst` leaving by `device`; among equals the first.
+/// The best source address for `dst`, behind `gateway` or on the link, leaving by `device`; among equals the first.
 pub fn select(
     candidates: impl Iterator<Item = (DeviceId, IpAddr, u8)>,
-    dst: IpAddr,
+    (dst, gateway): (IpAddr, Option<IpAddr>),
     device: DeviceId,
 ) -> Option<IpAddr> {
     let mut best = None;
@@ -61,7 +68,7 @@ pub fn select(
         if candidate.0 != device && scope(candidate.1) == LINK {
             continue;
         }
-        let rank = rank(candidate, dst, device);
+        let rank = rank(candidate, (dst, gateway), device);
         if best.is_none_or(|(top, _)| rank > top) {
             best = Some((rank, candidate.1));
         }
@@ -74,8 +81,13 @@ mod tests {
     use super::*;
 
     fn pick(have: &[(u16, &str, u8)], dst: &str, device: u16) -> Option<String> {
-        let list = have.iter().map(|&(d, a, l)| (DeviceId(d), a.parse().expect("valid"), l));
-        select(list, dst.parse().expect("valid"), DeviceId(device)).map(|a| a.to_string())
+        through(have, (dst, None), device)
+    }
+
+    fn through(have: &[(u16, &str, u8)], to: (&str, Option<&str>), device: u16) -> Option<String> {
+        let ip = |text: &str| text.parse::<IpAddr>().expect("valid");
+        let list = have.iter().map(|&(d, a, l)| (DeviceId(d), ip(a), l));
+        select(list, (ip(to.0), to.1.map(ip)), DeviceId(device)).map(|a| a.to_string())
     }
 
     #[test]
@@ -93,7 +105,19 @@ mod tests {
         assert_eq!(pick(&have, "ff02::1", 1).as_deref(), Some("2001:db8:1::1"));
         assert_eq!(pick(&have, "10.0.0.1", 0), None);
         let v4 = [(0, "10.0.0.1", 24), (0, "10.0.9.1", 24), (1, "10.0.8.1", 24)];
-        assert_eq!(pick(&v4, "10.0.9.7", 0).as_deref(), Some("10.0.9.1"), "longest match");
+        assert_eq!(pick(&v4, "10.0.9.7", 0).as_deref(), Some("10.0.9.1"), "its subnet");
+        let behind = |gateway| through(&v4, ("10.0.8.7", Some(gateway)), 0);
+        assert_eq!(
+            behind("10.0.0.254").as_deref(),
+            Some("10.0.0.1"),
+            "what the gateway shares a subnet with"
+        );
+        assert_eq!(behind("10.0.9.254").as_deref(), Some("10.0.9.1"));
+        assert_eq!(
+            behind("192.0.2.1").as_deref(),
+            Some("10.0.0.1"),
+            "else the first, not the nearest number"
+        );
         assert_eq!(pick(&v4, "10.0.9.7", 2).as_deref(), Some("10.0.9.1"), "any device will do");
     }
 }

@@ -7,6 +7,7 @@ use crate::socket::{ListenAddr, RequestId, Socket, Table, TwId};
 use core::hash::BuildHasher as _;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use hashbrown::HashTable;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 /// What stands behind a TCP flow.
@@ -209,6 +210,12 @@ impl Demux {
         let places = [Some(local), Some(any_of(local)), None];
         let open = move |ip| self.udp_bound.get(&(port, ip)).map(|shared| shared.open.iter().copied());
         places.into_iter().filter_map(open).flatten()
+    }
+
+    /// All sockets for a datagram to a group or to all of a subnet.
+    pub(super) fn udp_all(&self, tuple: &Tuple) -> SmallVec<[SocketId; 4]> {
+        let connected = self.udp_flows.get(tuple).into_iter().flatten().copied();
+        connected.chain(self.udp_open(tuple)).collect()
     }
 
     /// The socket for a datagram of this flow.

@@ -10,7 +10,7 @@
 //! ```
 use super::Stack;
 use super::demux::Flow;
-use crate::base::{DeviceId, DropWhy, Tuple};
+use crate::base::{DeviceId, DropWhy, SocketId, Tuple};
 use crate::ip::{FrameInput, Ingress, Input, Unreachable};
 use crate::offload::Coalesced;
 use crate::packet::{Csum, Packet};
@@ -184,6 +184,14 @@ impl Stack {
             count.udp.in_errors += 1;
             return count.dropped(DropWhy::Malformed);
         }
+        let whole;
+        let ingress = if stated < len {
+            // What lies behind the datagram is no part of it, nor of its checksum (`udp4_csum_init`).
+            whole = ingress.cut(stated);
+            &whole
+        } else {
+            ingress
+        };
         // Over IPv4 a sender may leave the checksum out (RFC 768); over IPv6 it may not (RFC 8200 section 8.1).
         let absent = ingress.packet.offload.csum == Csum::None && u16_of(&l4[6..8]) == 0;
         if if absent { ingress.src.is_ipv6() } else { !ingress.checksum_ok() } {
@@ -196,20 +204,40 @@ impl Stack {
             self.env.count.udp.in_datagrams += 1;
             return self.sctp_udp_input(ingress, tuple.remote_port, stated);
         }
-        let Some(id) = self.udp_receiver(&tuple) else {
-            let count = &mut self.env.count;
-            count.udp.no_ports += 1;
-            count.dropped(DropWhy::NoSocket);
-            let mut cx = self.env.cx(self.now, None);
-            return self.ip.unreachable(&mut cx, ingress, Unreachable::Port, &mut self.down.outbox);
-        };
         let mut data = ingress.payload(UDP_HEADER_LEN);
         data.truncate(stated - UDP_HEADER_LEN);
         let local = SocketAddr::new(ingress.dst, tuple.local_port);
+        let datagram = Datagram { data, peer: tuple.remote(), local };
+        if self.ip.is_group(ingress.dst) {
+            return self.udp_to_all(&tuple, &datagram);
+        }
+        match self.udp_receiver(&tuple) {
+            Some(id) => self.udp_deliver(id, datagram),
+            None => {
+                let count = &mut self.env.count;
+                count.udp.no_ports += 1;
+                count.dropped(DropWhy::NoSocket);
+                let mut cx = self.env.cx(self.now, None);
+                self.ip.unreachable(&mut cx, ingress, Unreachable::Port, &mut self.down.outbox);
+            }
+        }
+    }
+
+    /// One for each who listens there (`__udp4_lib_mcast_deliver`).
+    fn udp_to_all(&mut self, tuple: &Tuple, datagram: &Datagram) {
+        let all = self.demux.udp_all(tuple);
+        if all.is_empty() {
+            self.env.count.udp.ignored_multi += 1;
+            self.env.count.dropped(DropWhy::NoSocket);
+        }
+        all.into_iter().for_each(|id| self.udp_deliver(id, datagram.clone()));
+    }
+
+    fn udp_deliver(&mut self, id: SocketId, datagram: Datagram) {
         let count = &mut self.env.count;
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Udp(udp) = &mut entry.socket else { return };
-        if !udp.deliver(Datagram { data, peer: tuple.remote(), local }) {
+        if !udp.deliver(datagram) {
             count.udp.in_errors += 1;
             count.udp.rcvbuf_errors += 1;
             return count.dropped(DropWhy::ReceiveBufferFull);

@@ -144,7 +144,7 @@ impl Stack {
             }
             return self.udp_dissolve(id);
         }
-        if remote.port() == 0 || local.port() == 0 {
+        if local.port() == 0 {
             return Err(Error::Invalid);
         }
         let src = source(self.udp(id)?, remote)?;
@@ -199,7 +199,9 @@ impl Stack {
         remote: SocketAddr,
     ) -> Result<usize, Error> {
         self.enter(now);
-        if remote.port() == 0 || self.udp(id)?.local.port() == 0 {
+        let udp = self.udp(id)?;
+        // Who is connected to port 0 has asked for it (`udp_sendmsg`).
+        if udp.local.port() == 0 || (remote.port() == 0 && udp.remote != Some(remote)) {
             return Err(Error::Invalid);
         }
         let src = source(self.udp(id)?, remote)?;

@@ -1,5 +1,5 @@
 //! ICMP for IPv6: echo and errors (RFC 4443), with neighbour discovery beside it.
-use crate::{Malformed, checksum, protocol};
+use crate::{Malformed, checksum, icmp4, protocol};
 use core::net::Ipv6Addr;
 
 mod nd;
@@ -105,8 +105,7 @@ impl<'a> Icmp6View<'a> {
     pub fn quoted(&self) -> &'a [u8] {
         let extended = matches!(self.kind(), UNREACHABLE | TIME_EXCEEDED);
         let words = if extended { usize::from(self.header[4]) } else { 0 };
-        let data = self.data();
-        if words == 0 { data } else { data.get(..words * 8).unwrap_or(data) }
+        icmp4::quoted(self.data(), words * 8)
     }
 
     /// True if the checksum over the pseudo-header and the message adds up.

@@ -31,6 +31,8 @@ pub struct Chain {
     pub fragment_at: usize,
     /// A Router Alert option was seen (RFC 2711), as MLD messages must carry.
     pub router_alert: bool,
+    /// An atomic fragment: with a fragment header, and yet the whole packet (RFC 6946).
+    pub atomic: bool,
 }
 
 /// What to do with a packet whose extension headers cannot be followed.
@@ -76,6 +78,7 @@ pub fn walk(next_header: u8, bytes: &[u8]) -> Result<Chain, ExtError> {
         fragment: None,
         fragment_at: 0,
         router_alert: false,
+        atomic: false,
     };
     for _ in 0..MAX_EXTENSION_HEADERS {
         let rest = bytes.get(chain.offset..).ok_or(Malformed::Truncated)?;
@@ -100,6 +103,7 @@ pub fn walk(next_header: u8, bytes: &[u8]) -> Result<Chain, ExtError> {
                 if !fragment.is_atomic() {
                     return fragmented(chain, fragment, bytes);
                 }
+                chain.atomic = true;
                 FRAGMENT_HEADER_LEN
             }
             _ => return Ok(chain),
@@ -109,6 +113,30 @@ pub fn walk(next_header: u8, bytes: &[u8]) -> Result<Chain, ExtError> {
         chain.offset += len;
     }
     if is_extension(chain.protocol) { Err(ExtError::Discard) } else { Ok(chain) }
+}
+
+/// Protocol behind the extension headers in `bytes`, and its offset there, by their lengths alone: whatever is wrong with what they say, an error
+/// about the packet must know whether it is an error itself (RFC 4443 section 2.4 e.1). [`protocol::FRAGMENT`] for a fragment that is not the
+/// first; `None` where the chain is cut off or its packet ends with it.
+#[must_use]
+pub fn skip(mut next_header: u8, bytes: &[u8]) -> Option<(u8, usize)> {
+    let mut offset = 0;
+    loop {
+        let rest = bytes.get(offset..)?;
+        let len = match next_header {
+            protocol::NO_NEXT_HEADER => return None,
+            protocol::FRAGMENT if FragmentHeader::parse(rest).ok()?.offset > 0 => {
+                return Some((next_header, offset));
+            }
+            protocol::FRAGMENT => FRAGMENT_HEADER_LEN,
+            // Counted in units of four bytes (RFC 4302 section 2.2).
+            protocol::AH => (usize::from(*rest.get(1)?) + 2) * 4,
+            other if is_extension(other) => (usize::from(*rest.get(1)?) + 1) * 8,
+            _ => return Some((next_header, offset)),
+        };
+        next_header = rest[0];
+        offset += len;
+    }
 }
 
 const fn is_extension(next_header: u8) -> bool {
@@ -153,6 +181,7 @@ fn fragmented(chain: Chain, fragment: FragmentHeader, bytes: &[u8]) -> Result<Ch
         fragment: Some(fragment),
         fragment_at: chain.protocol_at,
         router_alert: chain.router_alert,
+        atomic: chain.atomic,
     })
 }
 

@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 mod ext;
 mod fragment;
-pub use ext::{Chain, ExtError, MAX_EXTENSION_HEADERS, MAX_OPTIONS, walk};
+pub use ext::{Chain, ExtError, MAX_EXTENSION_HEADERS, MAX_OPTIONS, skip, walk};
 pub use fragment::{FRAGMENT_HEADER_LEN, FragmentHeader};
 
 /// Length of the fixed header.

@@ -1,6 +1,8 @@
 //! Tests of the IPv6 header and of the chain of extension headers.
 use super::*;
-use crate::protocol::{DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, NO_NEXT_HEADER, ROUTING, TCP, UDP};
+use crate::protocol::{
+    AH, DESTINATION_OPTIONS, FRAGMENT, HOP_BY_HOP, ICMPV6, NO_NEXT_HEADER, ROUTING, TCP, UDP,
+};
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -191,4 +193,18 @@ fn a_router_marks_what_can_be_marked() {
         assert_eq!(Ipv6Repr::parse(&Ipv6View::parse(&bytes).unwrap()), marked);
     }
     assert!(!set_ce(&mut [0x60; 10]));
+}
+
+#[test]
+fn headers_are_skipped_by_their_lengths_alone() {
+    let (options, unknown) = ([58, 0, 0xfe, 4, 0, 0, 0, 0], [60, 0, 9, 9, 9, 9, 9, 9]);
+    assert_eq!(skip(ICMPV6, &[]), Some((ICMPV6, 0)));
+    assert_eq!(skip(HOP_BY_HOP, &[unknown, options].concat()), Some((ICMPV6, 16)));
+    assert_eq!(skip(AH, &[TCP, 4].repeat(12)), Some((TCP, 24)));
+    let fragment = |offset: u8| [DESTINATION_OPTIONS, 0, 0, offset | 1, 0, 0, 0, 7];
+    assert_eq!(skip(FRAGMENT, &[fragment(0), options].concat()), Some((ICMPV6, 16)));
+    assert_eq!(skip(FRAGMENT, &fragment(8)), Some((FRAGMENT, 0)), "not the first");
+    assert_eq!(skip(DESTINATION_OPTIONS, &[58]), None, "cut off");
+    assert_eq!(skip(DESTINATION_OPTIONS, &[58, 1, 0, 0, 0, 0, 0, 0]), None);
+    assert_eq!(skip(NO_NEXT_HEADER, &[0; 8]), None);
 }

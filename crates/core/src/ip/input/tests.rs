@@ -97,6 +97,107 @@ fn only_honest_headers_pass() {
 }
 
 #[test]
+fn options_of_ipv4_have_lengths_that_can_be() {
+    let with = |options: [u8; 4]| {
+        v4("10.0.0.1", "10.0.0.2", move |b| {
+            b[0] = 0x46;
+            b[20..24].copy_from_slice(&options);
+        })
+    };
+    let mut h = Host::new(Link::Ip);
+    for good in [[1, 1, 1, 1], [0, 9, 9, 9], [148, 4, 0, 0], [1, 222, 3, 0]] {
+        assert_eq!(h.why(with(good)), None, "{good:?}");
+    }
+    for (bad, pointer) in [([1, 148, 4, 0], 21), ([148, 1, 0, 0], 20), ([1, 1, 1, 222], 23)] {
+        assert_eq!(h.why(with(bad)), Some(DropWhy::Malformed), "{bad:?}");
+        let (_, sent) = h.out.frames.pop().expect("a parameter problem");
+        let bytes = sent.to_bytes();
+        assert_eq!((&bytes[20..22], bytes[24]), (&[12, 0][..], pointer), "{bad:?}");
+    }
+}
+
+#[test]
+fn an_error_of_icmpv6_is_not_answered_whatever_stands_before_it() {
+    // An option that asks for an answer, between the headers and the message.
+    let options = [protocol::ICMPV6, 0, 0x9e, 4, 0, 0, 0, 0];
+    let fragment = [60, 0, 0, 1, 0, 0, 0, 7];
+    for (kind, answers) in [(1, 0), (127, 0), (128, 1), (136, 1)] {
+        let message = [&options[..], &[kind, 0, 0, 0, 0, 0, 0, 0]].concat();
+        let mut h = Host::new(Link::Ip);
+        assert_eq!(h.why(v6("fd00::1", "fd00::2", 60, &message)), Some(DropWhy::ExtensionHeader));
+        assert_eq!(h.out.frames.len(), answers, "type {kind}");
+        // The same as a first fragment, whose length is wrong.
+        let message = [&fragment[..], &message, &[0; 4]].concat();
+        let mut h = Host::new(Link::Ip);
+        assert_eq!(h.why(v6("fd00::1", "fd00::2", 44, &message)), Some(DropWhy::ExtensionHeader));
+        assert_eq!(h.out.frames.len(), answers, "type {kind} in a fragment");
+    }
+    let cut_off = [&options[..], &[]].concat();
+    let mut h = Host::new(Link::Ip);
+    assert_eq!(h.why(v6("fd00::1", "fd00::2", 60, &cut_off)), Some(DropWhy::ExtensionHeader));
+    assert!(h.out.is_empty(), "who knows");
+}
+
+#[test]
+fn no_next_header_is_nothing_to_complain_about() {
+    let mut h = Host::new(Link::Ip);
+    for (next_header, payload) in [(59, &[][..]), (59, &[1, 2, 3, 4]), (60, &[59, 0, 1, 4, 0, 0, 0, 0])] {
+        assert_eq!(h.why(v6("fd00::1", "fd00::2", next_header, payload)), Some(DropWhy::Protocol));
+    }
+    assert!(h.out.is_empty());
+}
+
+#[test]
+fn neighbours_are_not_discovered_in_fragments() {
+    let target = ip("fd00::2");
+    let IpAddr::V6(target) = target else { panic!("IPv6") };
+    let question = icmp6(135, &[&[0; 4], &target.octets()[..], &[1, 1, 2, 0, 0, 0, 0, 9]].concat());
+    let packet = |bytes: Vec<u8>| Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO);
+    let mut h = Host::new(Link::Ethernet([2, 0, 0, 0, 0, 2]));
+    assert!(matches!(h.take(packet(question.clone())), Input::Consumed));
+    assert_eq!(h.out.frames.len(), 1, "an answer");
+    // An atomic fragment.
+    let mut atomic = question.clone();
+    atomic[6] = protocol::FRAGMENT;
+    atomic.splice(40..40, [protocol::ICMPV6, 0, 0, 0, 0, 0, 0, 1]);
+    atomic[5] += 8;
+    let mut h = Host::new(Link::Ethernet([2, 0, 0, 0, 0, 2]));
+    assert_eq!(h.why(packet(atomic.clone())), Some(DropWhy::BadFragment));
+    // And in two.
+    let piece = |from: usize, to: usize, more: u8| {
+        let mut bytes = atomic[..48].to_vec();
+        (bytes[5], bytes[43]) = (8 + (to - from) as u8, from as u8 | more);
+        bytes.extend_from_slice(&question[40 + from..40 + to]);
+        packet(bytes)
+    };
+    assert!(matches!(h.take(piece(0, 16, 1)), Input::Consumed));
+    assert_eq!(h.why(piece(16, 32, 0)), Some(DropWhy::BadFragment));
+    assert_eq!((h.out.frames.len(), h.ip.neighbours().iter().count()), (0, 0));
+}
+
+#[test]
+fn what_is_sent_within_a_subnet_has_its_first_address_of_ipv4_and_its_last_of_ipv6() {
+    let mut h = Host::new(Link::Ip);
+    let src = |h: &Host, to: &str| h.ip.lookup(None, ip(to), h.w.now).map(|dst| dst.src);
+    for (more, to) in [("10.0.0.9/24", "10.0.0.7"), ("fd00::9/64", "fd00::7")] {
+        h.ip.add_address(DEV, cidr(more)).expect("free");
+        let (first, last) = if to.contains(':') { ("fd00::2", "fd00::9") } else { ("10.0.0.2", "10.0.0.9") };
+        let (used, other) = if to.contains(':') { (last, first) } else { (first, last) };
+        assert_eq!(src(&h, to), Ok(ip(used)));
+        assert!(h.ip.remove_address(DEV, ip(used)));
+        assert_eq!(src(&h, to), Ok(ip(other)), "the one that is left");
+    }
+}
+
+#[test]
+fn who_has_no_address_asks_everybody() {
+    let mut h = Host::new(Link::Ip);
+    let Input::Deliver(i) = h.take(v4("0.0.0.0", "255.255.255.255", |_| {})) else { panic!("delivered") };
+    assert!(i.to_group);
+    assert_eq!(h.why(v4("0.0.0.0", "10.0.0.255", |_| {})), Some(DropWhy::BadSource));
+}
+
+#[test]
 fn addresses_are_judged() {
     let mut h = Host::new(Link::Ip);
     for src in ["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "10.0.0.255", "240.0.0.1", "10.0.0.2"]
@@ -158,6 +259,9 @@ fn loopback_takes_our_own_addresses() {
     assert!(matches!(h.ip.input(&mut h.w.cx(), lo, p, &mut h.out), Input::Deliver(_)));
     let p = v4("127.0.0.1", "127.0.0.9", |_| {});
     assert!(matches!(h.ip.input(&mut h.w.cx(), lo, p, &mut h.out), Input::Deliver(_)));
+    h.ip.add_address(DEV, cidr("169.254.1.1/16")).expect("free");
+    let p = v4("169.254.1.1", "169.254.1.1", |_| {});
+    assert!(matches!(h.ip.input(&mut h.w.cx(), lo, p, &mut h.out), Input::Deliver(_)), "of our own link");
 }
 
 #[test]

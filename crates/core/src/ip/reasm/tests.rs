@@ -98,12 +98,13 @@ proptest! {
 fn an_overlap_condemns_the_whole_datagram() {
     let (mut w, header, data) = (World::new(1), v4_header(), [1u8; 64]);
     let f = |from: usize, to: usize, more| fragment(&header, &data[from..to], from, more);
-    let conflicts: [&[Fragment<'_>]; 6] = [
+    let conflicts: [&[Fragment<'_>]; 7] = [
         &[f(0, 16, true), f(8, 24, true)],
         &[f(8, 24, true), f(0, 16, true)],
         &[f(0, 32, true), f(8, 16, true)],
         &[f(8, 16, true), f(0, 32, true)],
         // Two ends, or something beyond the end.
+        &[f(8, 16, true), f(8, 16, false)],
         &[f(16, 24, false), f(24, 32, true)],
         &[f(24, 32, true), f(16, 24, false)],
     ];
@@ -157,6 +158,18 @@ fn time_runs_out_and_only_a_first_fragment_is_reported() {
 }
 
 #[test]
+fn fragments_of_ipv6_wait_for_a_minute() {
+    let (mut w, header, data) = (World::new(1), v6_header(), [1u8; 64]);
+    let (src, dst) = ("fd00::1".parse().expect("valid"), "fd00::2".parse().expect("valid"));
+    let mut r = Reassembly::default();
+    let _ = r.insert(&mut w.cx(), Key { src, dst, ..key(1) }, &fragment(&header, &data[..8], 0, true));
+    w.sleep(59_999);
+    assert!(r.on_timeout(w.now).is_none());
+    w.sleep(1);
+    assert!(r.on_timeout(w.now).is_some());
+}
+
+#[test]
 fn congestion_on_one_fragment_is_congestion_on_the_packet() {
     let (header, data) = (v4_header(), [1u8; 16]);
     let with = |first: u8, second: u8| {
@@ -167,5 +180,7 @@ fn congestion_on_one_fragment_is_congestion_on_the_packet() {
     };
     assert!(matches!(with(2, 3), Outcome::Complete { whole: bytes, .. } if bytes[1] & 3 == 3));
     assert!(matches!(with(0, 0), Outcome::Complete { whole: bytes, .. } if bytes[1] & 3 == 0));
-    assert_eq!(with(0, 3), Outcome::Drop(DropWhy::BadFragment));
+    for (first, second) in [(0, 3), (0, 2), (1, 0)] {
+        assert_eq!(with(first, second), Outcome::Drop(DropWhy::BadFragment), "{first} and {second}");
+    }
 }

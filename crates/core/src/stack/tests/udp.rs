@@ -7,7 +7,7 @@ use crate::stack::Event;
 use crate::udp::{BindManner, MtuDiscovery};
 use bytes::Bytes;
 use core::net::SocketAddr;
-use lowwater_wire::protocol;
+use lowwater_wire::{checksum, protocol};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -84,6 +84,12 @@ fn large_datagrams_are_fragmented_and_reassembled_unless_forbidden() {
         assert_eq!(w.stacks[1].udp_recv_from(w.now, server).map(|(d, _)| d), Ok(big.clone()));
         w.stacks[0].udp_set_mtu_discovery(client, [MtuDiscovery::Do; 2]).expect("a socket");
         assert_eq!(w.stacks[0].udp_send_to(w.now, client, big, at(b, 9)), Err(Error::MessageTooLong));
+        w.stacks[0].udp_set_mtu_discovery(client, [MtuDiscovery::Want; 2]).expect("a socket");
+        // The length of an IPv4 packet counts its header, that of IPv6 does not.
+        let largest = Bytes::from(vec![7; if a.is_ipv4() { 65_507 } else { 65_527 }]);
+        w.stacks[0].udp_send_to(w.now, client, largest.clone(), at(b, 9)).expect("room");
+        w.run(SECOND);
+        assert_eq!(w.stacks[1].udp_recv_from(w.now, server).map(|(d, _)| d), Ok(largest));
         let huge = Bytes::from(vec![0; 65_530]);
         assert_eq!(w.stacks[0].udp_send_to(w.now, client, huge, at(b, 9)), Err(Error::MessageTooLong));
         w.stacks[0].close(w.now, client).expect("open");
@@ -214,6 +220,57 @@ fn a_stack_talks_to_itself() {
         w.stacks[0].close(w.now, server).expect("open");
     }
     assert_eq!(w.crossed, [0, 0]);
+}
+
+#[test]
+fn errors_within_a_stack_are_not_limited() {
+    let mut w = World::plain();
+    let lo = "127.0.0.1".parse().expect("valid");
+    for _ in 0..100 {
+        let client = w.stacks[0].udp_bind(w.now, at(lo, 0)).expect("free");
+        w.stacks[0].udp_connect(w.now, client, at(lo, 99)).expect("a route");
+        w.stacks[0].udp_send(w.now, client, Bytes::from_static(b"x")).expect("room");
+        w.run(Duration::from_millis(1));
+        assert_eq!(w.stacks[0].udp_recv_from(w.now, client), Err(Error::Refused));
+        w.stacks[0].close(w.now, client).expect("open");
+    }
+}
+
+#[test]
+fn what_lies_behind_a_datagram_is_no_part_of_it() {
+    let mut w = World::plain();
+    let server = w.stacks[1].udp_bind(w.now, at(v4(2), 7)).expect("free");
+    let mut datagram = vec![0, 9, 0, 7, 0, 11, 0, 0, b'w', b'a', b'y'];
+    let (src, dst) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+    let pseudo = checksum::pseudo_v4(src.into(), dst.into(), protocol::UDP, datagram.len());
+    let sum = checksum::finish(pseudo + checksum::sum(&datagram));
+    datagram[6..8].copy_from_slice(&sum.to_be_bytes());
+    datagram.extend_from_slice(b"beyond");
+    let packet = ipv4_packet(src, dst, protocol::UDP, &datagram, w.now);
+    w.stacks[1].receive(w.now, w.devs[1], packet);
+    let got = w.stacks[1].udp_recv_from(w.now, server).map(|(data, _)| data);
+    assert_eq!(got, Ok(Bytes::from_static(b"way")));
+}
+
+#[test]
+fn a_broadcast_is_for_all_who_listen() {
+    let mut w = World::plain();
+    let shared = BindManner { shared: true, ..BindManner::default() };
+    let any: SocketAddr = "0.0.0.0:7".parse().expect("valid");
+    let group = at([10, 0, 0, 255].into(), 7);
+    let client = w.stacks[0].udp_bind(w.now, at(v4(1), 9)).expect("free");
+    let send = |w: &mut World| {
+        w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"x"), group).expect("room");
+        w.run(SECOND);
+    };
+    send(&mut w);
+    assert_eq!(w.stacks[1].counters().udp.ignored_multi, 1, "nobody is told of it");
+    let mut bind = |place| w.stacks[1].udp_bind_with(w.now, place, shared).expect("shared");
+    let sockets = [any, any, at(v4(2), 7), at(v4(2), 8)].map(&mut bind);
+    send(&mut w);
+    let now = w.now;
+    let got = sockets.map(|id| w.stacks[1].udp_recv_from(now, id).is_ok());
+    assert_eq!(got, [true, true, false, false]);
 }
 
 /// Who has read something of what `from` has sent to port 7, in the order of `sockets`.
