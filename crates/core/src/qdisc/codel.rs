@@ -92,7 +92,8 @@ pub(super) struct Control {
     root: u16,
     dropping: bool,
     first_above: Option<Instant>,
-    drop_next: Instant,
+    /// When the next drop is due; `None` before the first one.
+    drop_next: Option<Instant>,
     /// Waiting time of the last packet, in nanoseconds (`ldelay`).
     delay: u64,
 }
@@ -148,22 +149,26 @@ impl Default for Control {
             root: u16::MAX,
             dropping: false,
             first_above: None,
-            drop_next: Instant::ZERO,
+            drop_next: None,
             delay: 0,
         }
     }
 }
 
 impl Control {
-    /// One step of Newton's method towards 1 / sqrt(count): x (3 - count x^2) / 2 (`codel_Newton_step`).
+    /// One step of Newton's method towards 1 / sqrt(count): x (3 - count x^2) / 2 (`codel_Newton_step`). One drop more never asks for
+    /// more than count x^2 = 2. Where many were counted without a step (`fq_codel` made room) the method leads nowhere from 3 on, and to
+    /// nearly nothing from just below; and from so small a root back it cannot come, for want of bits.
     fn step(&mut self) {
+        /// Smallest root that grows where it is too small: half of it more is rounded down.
+        const ROOT_MIN: u16 = 3;
         let x = u64::from(self.root) << 16;
         let count = u64::from(self.count);
         let excess = count * ((x * x) >> 32);
-        self.root = match (3_u64 << 32).checked_sub(excess) {
-            Some(rest) => (((rest >> 2) * x) >> 47) as u16,
-            // Many were counted without a step (`fq_codel` made room): from there the method leads nowhere.
-            None => ((1_u64 << 32) / count.max(1)).isqrt().min(u64::from(u16::MAX)) as u16,
+        self.root = if excess <= 2 << 32 && self.root >= ROOT_MIN {
+            (((((3_u64 << 32) - excess) >> 2) * x) >> 47) as u16
+        } else {
+            ((1_u64 << 32) / count.max(1)).isqrt().min(u64::from(u16::MAX)) as u16
         };
     }
 
@@ -234,18 +239,20 @@ impl Control {
         mut next: Option<Waiting>,
         gone: &mut Gone,
     ) -> Option<Waiting> {
-        while self.dropping && now >= self.drop_next {
+        while self.dropping
+            && let Some(due) = self.drop_next.filter(|due| now >= *due)
+        {
             let mut waiting = next.take()?;
             self.count = self.count.saturating_add(1);
             self.step();
             if line.mark(&mut waiting) {
-                self.drop_next = self.law(line.params, self.drop_next);
+                self.drop_next = Some(self.law(line.params, due));
                 return Some(waiting);
             }
             line.drop(waiting, gone);
             next = line.pop();
             if self.too_long(now, line, next.as_ref()) {
-                self.drop_next = self.law(line.params, self.drop_next);
+                self.drop_next = Some(self.law(line.params, due));
             } else {
                 self.dropping = false;
             }
@@ -257,7 +264,8 @@ impl Control {
     fn begin(&mut self, now: Instant, params: &Params) {
         self.dropping = true;
         let delta = self.count.wrapping_sub(self.lastcount);
-        let recent = now.nanos_since(self.drop_next) < params.interval.saturating_mul(MEMORY_INTERVALS);
+        let memory = params.interval.saturating_mul(MEMORY_INTERVALS);
+        let recent = self.drop_next.is_some_and(|due| now.nanos_since(due) < memory);
         if delta > 1 && recent {
             self.count = delta;
             self.step();
@@ -265,7 +273,7 @@ impl Control {
             (self.count, self.root) = (1, u16::MAX);
         }
         self.lastcount = self.count;
-        self.drop_next = self.law(params, now);
+        self.drop_next = Some(self.law(params, now));
     }
 }
 

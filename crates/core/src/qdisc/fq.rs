@@ -4,6 +4,7 @@
 //! there is one flow or ten thousand: a table finds its queue, and flows that must wait stand in a heap by their time.
 mod config;
 mod flows;
+mod throttled;
 
 pub use config::FqConfig;
 
@@ -15,9 +16,8 @@ use super::{Dequeued, Gone, Qdisc};
 use crate::base::{Cx, Instant};
 use crate::packet::Packet;
 use config::NO_RATE;
-use core::cmp::Reverse;
 use flows::{Flows, Index, List};
-use std::collections::BinaryHeap;
+use throttled::Throttled;
 
 /// A packet never makes its flow wait longer.
 const GAP_MAX_NS: u64 = 1_000_000_000;
@@ -57,8 +57,7 @@ pub struct Fq {
     flows: Flows,
     new: List,
     old: List,
-    /// Flows that wait, by time and then by turn. A heap, since its places serve again where a tree's do not.
-    throttled: BinaryHeap<Reverse<(Instant, u64, Index)>>,
+    throttled: Throttled,
     stats: Stats,
     own: FqStats,
 }
@@ -80,7 +79,7 @@ impl Fq {
             flows: Flows::new(config.buckets),
             new: List::default(),
             old: List::default(),
-            throttled: BinaryHeap::new(),
+            throttled: Throttled::default(),
             stats: Stats::default(),
             own: FqStats::default(),
             config,
@@ -115,23 +114,30 @@ impl Fq {
 
     /// Flows whose time has come go behind the old ones.
     fn check_throttled(&mut self, now: Instant) {
-        let Some(&Reverse((first, ..))) = self.throttled.peek() else { return };
-        if first > now {
-            return;
-        }
+        let Some(first) = self.throttled.first(&mut self.flows).filter(|first| *first <= now) else { return };
         let (late, average) = (now.nanos_since(first), self.own.latency);
         self.own.latency = average - (average >> 3) + (late >> 3);
-        while let Some(&Reverse((at, _, index))) = self.throttled.peek()
-            && at <= now
+        while self.throttled.first(&mut self.flows).is_some_and(|at| at <= now)
+            && let Some(index) = self.throttled.pop(&mut self.flows)
         {
-            self.throttled.pop();
             self.flows.append(&mut self.old, index);
         }
     }
 
     fn throttle(&mut self, index: Index, until: Instant) {
         self.own.throttled += 1;
-        self.throttled.push(Reverse((until, self.own.throttled, index)));
+        self.throttled.add(&mut self.flows, index, until);
+    }
+
+    /// What has come for a flow that waits need not wait for what stands behind it, unless by the flow's rate.
+    fn hasten(&mut self, index: Index) {
+        let flow = self.flows.get_mut(index);
+        let Some(front) = self.store.front(&flow.queue).filter(|_| flow.waits > 0) else { return };
+        let time = front.at.max(flow.paced);
+        if time < flow.next {
+            flow.next = time;
+            self.throttled.add(&mut self.flows, index, time);
+        }
     }
 
     /// The next flow with credit, from the new ones first; an old flow's turn gives it credit.
@@ -180,6 +186,7 @@ impl Fq {
             gap -= (gap / 2).min(now.nanos_since(flow.next));
         }
         flow.next = now.plus_nanos(gap);
+        flow.paced = flow.next;
     }
 
     /// The front packet of the flow whose turn it is; `None` when all must wait.
@@ -217,10 +224,6 @@ impl Fq {
         } else {
             self.flows.detach(index, now);
         }
-    }
-
-    fn not_before(&self) -> Option<Instant> {
-        self.throttled.peek().map(|Reverse((at, ..))| *at)
     }
 }
 
@@ -265,6 +268,7 @@ impl Qdisc for Fq {
         }
         self.stats.enter(size);
         self.store.push_by_time(&mut flow.queue, Waiting { packet, size, at });
+        self.hasten(index);
         if let Some(idle) = self.flows.wake(index, cx.now) {
             let flow = self.flows.get_mut(index);
             if idle >= self.config.refill_delay {
@@ -285,7 +289,7 @@ impl Qdisc for Fq {
                 self.stats.leave(waiting.size);
                 Dequeued::Packet(waiting.packet)
             }
-            None => self.not_before().map_or(Dequeued::Empty, Dequeued::NotBefore),
+            None => self.throttled.first(&mut self.flows).map_or(Dequeued::Empty, Dequeued::NotBefore),
         }
     }
 
@@ -300,7 +304,7 @@ impl Qdisc for Fq {
                         self.flows.advance(list);
                         index
                     }
-                    None => self.throttled.pop()?.0.2,
+                    None => self.throttled.pop(&mut self.flows)?,
                 };
                 let flow = self.flows.get_mut(index);
                 match self.store.pop_front(&mut flow.queue) {
@@ -337,7 +341,7 @@ impl Qdisc for Fq {
         out.extend([
             Field::line("flows", Value::Count(flows.len() as u64)),
             Field::new("inactive", Value::Count(flows.inactive())),
-            Field::new("throttled", Value::Count(self.throttled.len() as u64)),
+            Field::new("throttled", Value::Count(self.throttled.len())),
             Field::line("gc", Value::Count(own.gc)),
             Field::new("highprio", Value::Count(own.highprio)),
             Field::new("throttled_pkts", Value::Count(own.throttled)).shown("throttled"),

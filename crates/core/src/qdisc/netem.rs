@@ -111,6 +111,16 @@ impl Netem {
         Ok(Self { inner, ..Self::new(config) })
     }
 
+    /// What is under way in `old` arrives when it would have: its delay is behind it (`netem_change` keeps the queue).
+    pub(crate) fn take_over(&mut self, now: Instant, old: &mut Self) {
+        while let Some(packet) = old.take() {
+            let size = Size::of(&packet);
+            let at = packet.at.max(now);
+            self.stats.enter(size);
+            self.line.insert(Waiting { packet, size, at });
+        }
+    }
+
     /// No fault strikes any more; delay, jitter and rate stay. For worlds that must come to an end.
     pub fn heal(&mut self) {
         let NetemConfig { limit, delay, rate, .. } = self.config.clone();
@@ -273,6 +283,7 @@ impl Qdisc for Netem {
         // A stream of its own, another for each one that is attached.
         self.rng = Rng::new(cx.rng.next_u64());
         self.reader = Reader::new(link, &mut self.rng.fork("netem"));
+        self.config.begin(&mut self.rng);
         if let Some(slot) = &self.config.slot {
             self.slots.open(cx.now, slot);
         }
@@ -309,7 +320,8 @@ impl Qdisc for Netem {
         }
         let waiting = self.ahead.pop().or_else(|| self.line.pop())?;
         self.stats.remove(waiting.size);
-        Some(waiting.packet)
+        // Whatever comes next keeps it for the rest of its way.
+        Some(Packet { at: waiting.at, ..waiting.packet })
     }
 
     fn each(&self, f: &mut dyn FnMut(&Packet)) {

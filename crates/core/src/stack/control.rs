@@ -103,7 +103,8 @@ impl Stack {
 
     /// Puts another queueing discipline in front of a device. The packets of the old one move over in their flows' order, with
     /// their departure times; only what the new one has no room for is given up, and its flows hear of it. To a discipline that
-    /// does not keep such times a packet comes when its time has come, and nothing of its flow before: a paced flow never bursts.
+    /// does not keep such times a packet comes when its time has come, and nothing of its flow before: a paced flow never bursts. What `netem` delays
+    /// goes on when its delay is over, without another one.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`] without the device.
@@ -117,6 +118,9 @@ impl Stack {
         let keeps = link.qdisc.honours_departure();
         let fresh = Early::new(&link.facts(), &mut self.env.rng.fork("early"));
         let mut early = core::mem::replace(&mut link.early, fresh);
+        if let (Any::Netem(link), Any::Netem(old)) = (&mut link.qdisc, &mut old) {
+            link.take_over(self.now, old);
+        }
         // What waits for its time came behind what waits for its turn.
         while let Some(packet) = old.take().or_else(|| early.take()) {
             match self.links.get_mut(usize::from(dev.0)) {

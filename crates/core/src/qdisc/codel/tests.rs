@@ -94,3 +94,31 @@ fn a_full_queue_refuses() {
     assert_eq!((rig.q.stats.qlen, rig.q.counts.drop_overlimit), (3, 2));
     assert!(rig.gone.packets.iter().all(|(_, fate)| *fate == Fate::Refused));
 }
+
+/// Whatever the count was and becomes, and however often it jumps (`drop_batch` of fq_codel), drops are spaced by about the root (RFC 8289 section 3.3).
+#[test]
+fn the_law_comes_back_from_any_jump() {
+    let exact = |count: u32| ((1_u64 << 32) / u64::from(count)).isqrt().min(65_535);
+    for from in (1..400).chain([5_000, 1 << 20, 1 << 30, u32::MAX]) {
+        for to in (from..400).chain([from.saturating_mul(3), from.saturating_mul(7), 1, 2, 10]) {
+            let root = exact(from) as u16;
+            let mut control = Control { count: to, root, ..Control::default() };
+            control.step();
+            let after = u64::from(control.root);
+            assert!(2 * after + 2 >= exact(to).min(2 * u64::from(root)), "{from} to {to}: {after}");
+            for _ in 0..40 {
+                control.step();
+            }
+            let (got, want) = (u64::from(control.root), exact(to));
+            assert!(got.abs_diff(want) <= 2 + want / 1_000, "{from} to {to}: {got}, not {want}");
+        }
+    }
+}
+
+#[test]
+fn what_fq_codel_made_room_for_is_no_episode() {
+    let params = Params::new(false);
+    let mut control = Control { count: 50, ..Control::default() };
+    control.begin(Instant::from_millis(10), &params);
+    assert_eq!((control.count, control.root), (1, u16::MAX), "nothing was ever dropped by the law");
+}

@@ -20,8 +20,12 @@ pub(super) struct Flow {
     pub(super) queue: Chain,
     /// Bytes that it may still send in this turn.
     pub(super) credit: i64,
-    /// Its rate lets nothing go before this.
+    /// Nothing goes before this: its rate, and the time of its first packet when that was last looked at.
     pub(super) next: Instant,
+    /// Its rate alone.
+    pub(super) paced: Instant,
+    /// Number of its place among those that wait; 0 where it does not.
+    pub(super) waits: u64,
     /// Neighbours in the list that it stands in; of an idle flow in both directions.
     after: Index,
     before: Index,
@@ -107,6 +111,8 @@ impl Flows {
             queue: Chain::default(),
             credit,
             next: Instant::ZERO,
+            paced: Instant::ZERO,
+            waits: 0,
             after: NIL,
             before: NIL,
             idle_since: None,

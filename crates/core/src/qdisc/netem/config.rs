@@ -5,6 +5,7 @@ use super::super::stats::{Field, Value};
 use super::super::units;
 use super::dist::Dist;
 use super::loss::{Chance, Loss, State};
+use crate::base::Rng;
 
 /// A share of packets, in 2^-32, drawn with a correlation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,6 +106,20 @@ const SHARES: &str = "0% to 100%, as 1.5%";
 const DISTS: &str = "uniform, normal, pareto";
 
 impl NetemConfig {
+    /// Streams of numbers that resemble each other begin anywhere.
+    pub(super) fn begin(&mut self, rng: &mut Rng) {
+        let of_loss = match &mut self.loss {
+            Loss::Random { chance, .. } => Some(chance),
+            Loss::Gilbert { .. } | Loss::States { .. } => None,
+        };
+        let others = [&mut self.duplicate, &mut self.corrupt, &mut self.reorder].map(|two| &mut two.chance);
+        [&mut self.delay.chance]
+            .into_iter()
+            .chain(of_loss)
+            .chain(others)
+            .for_each(|chance| chance.begin(rng));
+    }
+
     /// Reads what follows the name: the parameters, and the discipline inside.
     pub(super) fn parse(words: &mut Words<'_>) -> Result<(Self, Option<Inner>), String> {
         let mut c = Self::default();

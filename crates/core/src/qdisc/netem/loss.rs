@@ -14,6 +14,13 @@ impl Chance {
         Self { rho, last: 0 }
     }
 
+    /// The first number is like one that is drawn, too (`init_crandom`). Where there is no resemblance nothing is drawn.
+    pub(super) fn begin(&mut self, rng: &mut Rng) {
+        if self.rho > 0 {
+            self.last = rng.next_u32();
+        }
+    }
+
     pub(super) const fn correlation(&self) -> u32 {
         self.rho
     }
@@ -165,6 +172,20 @@ mod tests {
         assert!((36..42).contains(&lost) && (38..42).contains(&burst), "two states: {lost} {burst}");
         let (with_pauses, _) = run(four(percent(25), percent(50)));
         assert!((34..40).contains(&with_pauses), "{with_pauses}");
+    }
+
+    #[test]
+    fn what_resembles_the_number_before_begins_anywhere() {
+        let first = |seed| {
+            let (mut chance, mut rng) = (Chance::new(percent(99)), Rng::new(seed));
+            chance.begin(&mut rng);
+            u64::from(chance.draw(&mut rng))
+        };
+        let mean = (0..200).map(first).sum::<u64>() / 200;
+        assert!(mean.abs_diff(1 << 31) < 1 << 28, "{mean}");
+        let mut rng = Rng::new(1);
+        Chance::new(0).begin(&mut rng);
+        assert_eq!(rng.next_u32(), Rng::new(1).next_u32(), "nothing is drawn that nobody needs");
     }
 
     #[test]
