@@ -203,7 +203,7 @@ impl Conn {
         // The handshake comes first, whatever may be written after it (`tcp_sendmsg_locked`).
         let child = self.is_child() && self.state == State::SynRecv;
         if matches!(self.state, State::SynSent | State::SynRecv) && !child {
-            self.app.nospace = NoSpace::Waits;
+            // Nobody waits for room: the end of the handshake is told in any case (`sk_stream_wait_connect`).
             return Err(Error::WouldBlock);
         }
         if self.app.snd_shutdown {

@@ -80,6 +80,12 @@ pub struct RxQueue {
     pages: Pages,
 }
 
+/// A buffer that comes into order, up to where, and whether it becomes a part of the one before it.
+struct Joined {
+    end: u64,
+    fits: bool,
+}
+
 /// Data out of order.
 #[derive(Debug, Default)]
 struct Held {
@@ -280,11 +286,14 @@ impl RxQueue {
             let (start, end) = run.remove_entry();
             out.merged |= start < new_end;
             out.add_duplicate(start, end.min(new_end));
-            while let Some(entry) = held.chunks.first_entry() {
-                if *entry.key() >= end {
-                    break;
+            let mut buffer = Joined { end: 0, fits: true };
+            while let Some((&at, _)) = held.chunks.first_key_value()
+                && at < end
+            {
+                if at >= buffer.end {
+                    buffer = self.join(at, held.buffer_end(at));
                 }
-                let (at, mut chunk) = entry.remove_entry();
+                let Some((_, mut chunk)) = held.chunks.pop_first() else { break };
                 held.bytes -= chunk.len() as u32;
                 self.charge -= chunk.charge();
                 let known = self.next.saturating_sub(at);
@@ -293,7 +302,7 @@ impl RxQueue {
                     self.charge += chunk.charge();
                     self.next += chunk.len() as u64;
                     let (whole, before) = (!chunk.truesize.is_cut(), self.truesize);
-                    self.push_ready(chunk, whole);
+                    self.push_ready(chunk, whole && buffer.fits);
                     if self.truesize < before {
                         self.uncharge();
                     }
@@ -356,6 +365,12 @@ impl RxQueue {
         held.runs.insert(run.start, run.end);
         self.held = Some(held);
         out.out_of_order = Some(run);
+    }
+
+    /// Whether the buffer over these offsets fits behind the last one that can be read, with all of its pieces (`skb_try_coalesce`).
+    fn join(&mut self, at: u64, end: u64) -> Joined {
+        let room = self.ready.back_mut().map_or(0, |last| last.truesize.tailroom());
+        Joined { end, fits: end.saturating_sub(at) <= u64::from(room) }
     }
 
     fn push_ready(&mut self, mut chunk: Chunk, whole: bool) {
