@@ -493,6 +493,12 @@ impl RxQueue {
         }
     }
 
+    /// The first buffer of what can be read was read in part.
+    #[must_use]
+    pub const fn is_part_read(&self) -> bool {
+        self.part_read
+    }
+
     /// Takes the next contiguous piece, at most `max` bytes, without copying.
     pub fn read_chunk(&mut self, max: usize) -> Option<Bytes> {
         let Some(chunk) = self.ready.front_mut().filter(|_| max > 0) else {

@@ -25,7 +25,7 @@ impl Receiver {
         self.intake.queue.skip(usize::from(step));
         let n = self.intake.queue.recv(buf);
         cx.count.own.payload_copied_out += n as u64;
-        self.after_read(cx, n > 0, step);
+        self.after_read(cx, (n > 0, false), step);
         n
     }
 
@@ -34,7 +34,10 @@ impl Receiver {
         let (step, max) = self.up_to_mark(0, max);
         self.intake.queue.skip(usize::from(step));
         let piece = self.intake.queue.read_chunk(max);
-        self.after_read(cx, piece.is_some(), step);
+        // Segments that share a buffer are one to whoever reads on (`tcp_rcv_space_adjust` follows each buffer).
+        let within =
+            self.intake.queue.is_part_read() && piece.as_ref().is_some_and(|piece| piece.len() < max);
+        self.after_read(cx, (piece.is_some(), within), step);
         piece
     }
 
@@ -44,12 +47,12 @@ impl Receiver {
     }
 
     /// Who has stepped over the urgent byte and found nothing behind it has `copied` nothing, of which the peer does not hear; an
-    /// acknowledgement that waits for a reader leaves all the same.
-    fn after_read(&mut self, cx: &Cx<'_>, copied: bool, step: bool) {
+    /// acknowledgement that waits for a reader leaves all the same. Who is `within` a buffer reads on.
+    fn after_read(&mut self, cx: &Cx<'_>, (copied, within): (bool, bool), step: bool) {
         if copied || step {
             self.leave_mark();
         }
-        if copied {
+        if copied && !within {
             self.intake.grow_for_reader(cx);
         }
         self.cleanup(cx, copied, self.is_shut());
