@@ -97,7 +97,7 @@ impl Inner {
     }
 
     /// An edge on one side of a socket, or on both: those who wait for it, and sets that watch it.
-    fn wake(&mut self, id: SocketId, side: Option<Side>, wakes: &mut Wakes) {
+    pub(crate) fn wake(&mut self, id: SocketId, side: Option<Side>, wakes: &mut Wakes) {
         let change = match side {
             Some(side) => {
                 self.registry.wake(id, side, wakes);

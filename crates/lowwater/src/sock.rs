@@ -272,9 +272,16 @@ impl Sock {
         self.call(|core, now, id| core.wait_report(now, id).ok_or(Error::NoSuchSocket))
     }
 
-    /// Resets the connection; the handle is good for nothing afterwards but to be dropped.
+    /// Resets the connection. Its name is nobody's afterwards: who waits for it, and calls to come, hear of that.
     pub(crate) fn abort(&self) {
-        let _ = self.call(Core::abort);
+        let _ = self.handle.enter_live(|inner, now, wakes| {
+            inner.brief = true;
+            inner.core.abort(now, self.id).map_err(io_error)?;
+            inner.wake(self.id, None, wakes);
+            // Held no more, or one that closes in the background would be taken for it.
+            inner.registry.remove(self.id, wakes);
+            Ok(())
+        });
     }
 }
 

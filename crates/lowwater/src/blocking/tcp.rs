@@ -112,7 +112,7 @@ impl TcpStream {
         self.0.sock.shutdown(how)
     }
 
-    /// Resets the connection at once.
+    /// Resets the connection at once. Calls on it and its clones fail from now on, those of other threads that wait among them.
     pub fn abort(&self) {
         self.0.sock.abort();
     }

@@ -1,0 +1,71 @@
+//! Who waits for a socket, and what ends that: other threads, many that wait, the end of the stack.
+use lowwater::blocking::{TcpListener, TcpStream};
+use lowwater::{Stack, link};
+use std::io::{self, Read as _, Write as _};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+fn two() -> (Stack, Stack) {
+    let (a, b) = link::pair(1500);
+    let stack = |port, address| Stack::builder().device(port).address(address).build().unwrap();
+    (stack(a, "10.0.0.1/24"), stack(b, "10.0.0.2/24"))
+}
+
+/// A connection from the second stack to the first.
+fn connection(server: &Stack, client: &Stack) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind(server, "10.0.0.1:0").unwrap();
+    let ours = TcpStream::connect(client, listener.local_addr().unwrap()).unwrap();
+    (ours, listener.accept().unwrap().0)
+}
+
+/// What a thread comes back with that does something with a clone of the connection.
+fn beside<T: Send + 'static>(
+    stream: &TcpStream,
+    f: impl FnOnce(TcpStream) -> T + Send + 'static,
+) -> Receiver<T> {
+    let (tell, told) = mpsc::channel();
+    let clone = stream.try_clone().unwrap();
+    thread::spawn(move || tell.send(f(clone)));
+    // Long enough to have begun to wait.
+    thread::sleep(Duration::from_millis(200));
+    told
+}
+
+fn soon<T>(told: &Receiver<T>) -> T {
+    told.recv_timeout(Duration::from_secs(30)).expect("it waits for ever")
+}
+
+/// More than both buffers hold, to a peer that does not read.
+fn write_much(mut stream: TcpStream) -> io::Result<()> {
+    stream.write_all(&vec![0; 100 << 20])
+}
+
+#[test]
+fn an_abort_ends_the_waits_of_other_threads() {
+    let (a, b) = two();
+    let (ours, _theirs) = connection(&a, &b);
+    let read = beside(&ours, |mut stream| stream.read(&mut [0; 9]));
+    let write = beside(&ours, write_much);
+    ours.abort();
+    assert!(soon(&read).is_err() && soon(&write).is_err());
+}
+
+/// It was counted among the sockets that the program holds, so that the one that closes was not waited for.
+#[test]
+fn a_connection_that_was_aborted_and_is_held_hides_none_that_closes_in_the_background() {
+    let (a, b) = two();
+    let (aborted, _) = connection(&a, &b);
+    let (mut ours, mut theirs) = connection(&a, &b);
+    aborted.abort();
+    ours.write_all(&[7; 300_000]).unwrap();
+    drop(ours);
+    let reader = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(200));
+        let mut all = Vec::new();
+        theirs.read_to_end(&mut all).map(|_| all.len())
+    });
+    assert_eq!(b.shutdown_blocking(Duration::from_secs(30)).aborted, 0);
+    assert_eq!(reader.join().unwrap().unwrap(), 300_000);
+    drop(aborted);
+}
