@@ -212,9 +212,14 @@ impl Sock {
             Shutdown::Write => How::Write,
             Shutdown::Both => How::Both,
         };
-        self.handle.enter_live(|inner, now, _| {
+        self.handle.enter_live(|inner, now, wakes| {
             inner.brief = true;
-            inner.core.shutdown(now, self.id, how).map_err(io_error)
+            inner.core.shutdown(now, self.id, how).map_err(io_error)?;
+            // Whoever waits for room waits for an error by now (`inet_shutdown` wakes all); readers hear of it from the core.
+            if how != How::Read {
+                inner.wake(self.id, Some(Side::Write), wakes);
+            }
+            Ok(())
         })
     }
 

@@ -1,7 +1,9 @@
 //! Who waits for a socket, and what ends that: other threads, many that wait, the end of the stack.
 use lowwater::blocking::{TcpListener, TcpStream};
+use lowwater::ready::{Events, Set};
 use lowwater::{Stack, link};
 use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
@@ -49,6 +51,23 @@ fn an_abort_ends_the_waits_of_other_threads() {
     let write = beside(&ours, write_much);
     ours.abort();
     assert!(soon(&read).is_err() && soon(&write).is_err());
+}
+
+/// As with the kernel's sockets, which is how a program ends its threads.
+#[test]
+fn a_shutdown_ends_the_waits_of_other_threads() {
+    let (a, b) = two();
+    let (ours, _theirs) = connection(&a, &b);
+    let read = beside(&ours, |mut stream| stream.read(&mut [0; 9]));
+    ours.shutdown(Shutdown::Read).unwrap();
+    assert_eq!(soon(&read).unwrap(), 0);
+    let write = beside(&ours, write_much);
+    let set = Set::new(&b).unwrap();
+    set.add(&ours, 7, Events::OUT | Events::ET).unwrap();
+    assert!(set.wait(1, Some(Duration::ZERO)).unwrap().is_empty(), "there is no room");
+    ours.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(soon(&write).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    assert!(set.wait(1, Some(Duration::ZERO)).unwrap()[0].events.contains(Events::OUT));
 }
 
 /// It was counted among the sockets that the program holds, so that the one that closes was not waited for.
