@@ -49,7 +49,7 @@ use crate::error::stopped;
 use crate::registry::Wakes;
 use crate::shared::{Handle, Inner};
 use crate::sock::Sock;
-use crate::waiters::same_task;
+use crate::waiters::Waiters;
 use crate::{SctpAssociation, SctpListener, SctpSocket, Stack, TcpListener, TcpStream, UdpSocket, blocking};
 use lowwater_core::base::SocketId;
 use lowwater_core::socket::ready_set::{ReadySet, Watch, bit, bits};
@@ -61,8 +61,6 @@ use std::time::{Duration, Instant};
 
 /// Most sets of one stack: each event looks into all of them.
 const SETS_MAX: usize = 64;
-/// Most tasks and threads that wait for one set. Beyond it all are woken, so that those of dropped futures go.
-const WAITERS_MAX: usize = 64;
 
 /// What to watch for, how, and what was seen: epoll's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
@@ -168,7 +166,7 @@ source!(
 #[derive(Debug, Default)]
 struct Slot {
     set: ReadySet<SocketId>,
-    waiters: Vec<Waker>,
+    waiters: Waiters,
 }
 
 /// All sets of a stack.
@@ -182,7 +180,7 @@ impl Sets {
     pub(crate) fn wake(&mut self, id: SocketId, change: u32, wakes: &mut Wakes) {
         for slot in self.slots.iter_mut().flatten() {
             if slot.set.wake(id, change) {
-                wakes.extend(slot.waiters.drain(..));
+                wakes.extend(slot.waiters.take());
             }
         }
     }
@@ -197,7 +195,7 @@ impl Sets {
     /// The stack has stopped: nobody waits any more.
     pub(crate) fn wake_everybody(&mut self, wakes: &mut Wakes) {
         for slot in self.slots.iter_mut().flatten() {
-            wakes.extend(slot.waiters.drain(..));
+            wakes.extend(slot.waiters.take());
         }
     }
 
@@ -312,12 +310,7 @@ impl Set {
             if !seen.is_empty() {
                 return Poll::Ready(Ok(seen));
             }
-            if !slot.waiters.iter().any(|waiter| same_task(waiter, cx.waker())) {
-                if slot.waiters.len() >= WAITERS_MAX {
-                    wakes.extend(slot.waiters.drain(..));
-                }
-                slot.waiters.push(cx.waker().clone());
-            }
+            wakes.extend(slot.waiters.wait(cx.waker()));
             Poll::Pending
         })
     }
@@ -334,7 +327,7 @@ impl Set {
             }
             slot.set.watch(id, Watch { events: events.0, data: token });
             if slot.set.wake(id, ready) {
-                wakes.extend(slot.waiters.drain(..));
+                wakes.extend(slot.waiters.take());
             }
             Ok(())
         })
@@ -363,8 +356,8 @@ const fn plain(events: u32) -> Events {
 impl Drop for Set {
     fn drop(&mut self) {
         self.handle.enter(|inner, _, wakes| {
-            if let Some(slot) = inner.sets.slots.get_mut(self.index).and_then(Option::take) {
-                wakes.extend(slot.waiters);
+            if let Some(mut slot) = inner.sets.slots.get_mut(self.index).and_then(Option::take) {
+                wakes.extend(slot.waiters.take());
             }
         });
     }

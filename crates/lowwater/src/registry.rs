@@ -1,5 +1,5 @@
 //! Who waits for which socket: wakers by socket and direction, taken when they are woken.
-use crate::waiters::same_task;
+use crate::waiters::{is_spacious, overflows, same_task};
 use lowwater_core::base::SocketId;
 use lowwater_core::base::slab::reserve_one;
 use slotmap::{Key as _, KeyData};
@@ -8,9 +8,6 @@ use std::task::Waker;
 
 /// Wakers that are to be woken once the lock is free.
 pub(crate) type Wakes = SmallVec<[Waker; 4]>;
-
-/// Waiters per socket and direction. Beyond it all are woken, so that those of dropped futures go; the others return.
-const WAITERS_MAX: usize = 64;
 
 /// What a waiter waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +29,17 @@ struct Slot {
 
 impl Slot {
     fn wake(&mut self, side: Side, wakes: &mut Wakes) {
-        let mut i = 0;
-        while i < self.waiting.len() {
-            if self.waiting[i].0 == side {
-                wakes.push(self.waiting.remove(i).1);
-            } else {
-                i += 1;
+        let mut kept = 0;
+        for i in 0..self.waiting.len() {
+            if self.waiting[i].0 != side {
+                self.waiting.swap(kept, i);
+                kept += 1;
             }
+        }
+        let woken = self.waiting.len() - kept;
+        wakes.extend(self.waiting.drain(kept..).map(|(_, waker)| waker));
+        if is_spacious(woken + kept, self.waiting.capacity()) {
+            self.waiting.shrink_to_fit();
         }
     }
 }
@@ -113,12 +114,12 @@ impl Registry {
     /// Lets `waker` wait. To be called under the lock under which the socket was found not ready, so that no edge is lost.
     pub(crate) fn wait(&mut self, id: SocketId, side: Side, waker: &Waker, wakes: &mut Wakes) {
         let Some(slot) = self.slot(id) else { return wakes.push(waker.clone()) };
-        let waiters = || slot.waiting.iter().filter(|(of, _)| *of == side);
-        if waiters().any(|(_, w)| same_task(w, waker)) {
+        if slot.waiting.iter().any(|(of, w)| *of == side && same_task(w, waker)) {
             return;
         }
-        if waiters().count() >= WAITERS_MAX {
-            slot.wake(side, wakes);
+        if let Some(more) = overflows(slot.waiting.len(), slot.waiting.capacity()) {
+            wakes.extend(slot.waiting.drain(..).map(|(_, waker)| waker));
+            slot.waiting.reserve(more);
         }
         slot.waiting.push((side, waker.clone()));
     }
@@ -147,6 +148,7 @@ impl Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::waiters::WAITERS;
     use slotmap::SlotMap;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -196,14 +198,28 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_waiters_is_bounded() {
+    fn the_number_of_waiters_is_bounded_and_who_comes_back_may_stay() {
         let mut names = SlotMap::<SocketId, ()>::with_key();
         let (mut registry, mut wakes, id) = (Registry::default(), Wakes::new(), names.insert(()));
         registry.insert(id);
-        for _ in 0..=WAITERS_MAX {
-            registry.wait(id, Side::Read, &Waker::from(Arc::new(Count::default())), &mut wakes);
+        let tasks: Vec<Waker> = (0..1_000).map(|_| Waker::from(Arc::new(Count::default()))).collect();
+        for task in &tasks[..=WAITERS] {
+            registry.wait(id, Side::Read, task, &mut wakes);
         }
-        assert_eq!(wakes.len(), WAITERS_MAX);
+        assert_eq!(wakes.len(), WAITERS);
+        let (mut polls, mut polled) = (0, tasks);
+        while let Some(task) = polled.pop() {
+            let side = if polls % 2 == 0 { Side::Read } else { Side::Write };
+            registry.wait(id, side, &task, &mut wakes);
+            polled.extend(wakes.drain(..));
+            polls += 1;
+        }
+        assert!(polls < 3_000, "{polls}");
+        registry.wake_all(id, &mut wakes);
+        assert!(wakes.len() >= 1_000);
+        registry.wait(id, Side::Read, &wakes[0].clone(), &mut wakes);
+        registry.wake(id, Side::Read, &mut wakes);
+        assert!(!registry.slot(id).expect("it is there").waiting.spilled(), "what many needed is given back");
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Who waits for a socket, and what ends that: other threads, many that wait, the end of the stack.
 use lowwater::blocking::{TcpListener, TcpStream};
+use lowwater::link::{self, Link, QueueLimit};
 use lowwater::ready::{Events, Set};
-use lowwater::{Stack, link};
+use lowwater::{ListenOptions, Stack};
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -87,4 +91,65 @@ fn a_connection_that_was_aborted_and_is_held_hides_none_that_closes_in_the_backg
     assert_eq!(b.shutdown_blocking(Duration::from_secs(30)).aborted, 0);
     assert_eq!(reader.join().unwrap().unwrap(), 300_000);
     drop(aborted);
+}
+
+/// A task that only says whether it is to be polled.
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// How often two hundred tasks are polled that wait for what never comes.
+fn polls_of_many(mut poll: impl FnMut(&mut Context<'_>) -> bool) -> usize {
+    let tasks: Vec<_> = (0..200).map(|_| Arc::new(Flag(true.into()))).collect();
+    let mut polls = 0;
+    while let Some(task) = tasks.iter().find(|task| task.0.swap(false, Relaxed)) {
+        assert!(poll(&mut Context::from_waker(&Waker::from(Arc::clone(task)))), "there is nothing");
+        polls += 1;
+        assert!(polls < 10_000, "they wake each other for ever");
+    }
+    polls
+}
+
+#[test]
+fn many_that_wait_for_one_thing_sleep() {
+    let (a, _b) = two();
+    let listener =
+        lowwater::TcpListener::listen(&a, &ListenOptions { port: Some(7), ..ListenOptions::default() })
+            .unwrap();
+    let set = Set::new(&a).unwrap();
+    let (_port, link) = link::owned(1_500, QueueLimit::default());
+    let polls = [
+        polls_of_many(|cx| listener.poll_accept(cx).is_pending()),
+        polls_of_many(|cx| set.poll_wait(cx, 1).is_pending()),
+        polls_of_many(|cx| link.poll_recv(cx).is_pending()),
+    ];
+    assert!(polls.iter().all(|polls| *polls < 1_000), "{polls:?}");
+}
+
+/// Looks at the link in the place where it is woken, as executors of one thread may.
+struct Looks(Link);
+
+impl Wake for Looks {
+    fn wake(self: Arc<Self>) {
+        assert!(self.0.try_recv().is_none());
+    }
+}
+
+#[test]
+fn who_is_woken_may_use_the_link_at_once() {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let (_port, link) = link::owned(1_500, QueueLimit::default());
+        for _ in 0..100 {
+            let waker = Waker::from(Arc::new(Looks(link.clone())));
+            assert!(link.poll_recv(&mut Context::from_waker(&waker)).is_pending());
+        }
+        tell.send(())
+    });
+    soon(&told);
 }

@@ -1,7 +1,7 @@
 //! A link that the application owns: it takes the stack's packets, carries them wherever it likes, and brings others.
 use crate::error::stopped;
 use crate::port::Port;
-use crate::waiters::same_task;
+use crate::waiters::Waiters;
 use bytes::Bytes;
 use lowwater_core::base::Instant;
 use lowwater_core::device::{Device, DeviceCaps, LinkCredit, OwnedLink, QueueLimit, Submit};
@@ -15,9 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Waiters in one direction that are remembered; with more, all are woken to ask again.
-const WAITERS_MAX: usize = 64;
-
 #[derive(Debug)]
 struct State {
     /// From the stack to the application.
@@ -26,8 +23,8 @@ struct State {
     inbound: VecDeque<Packet>,
     inbound_bytes: usize,
     limit: QueueLimit,
-    readers: Vec<Waker>,
-    writers: Vec<Waker>,
+    readers: Waiters,
+    writers: Waiters,
     /// The stack is gone.
     closed: bool,
     /// The application is: no end of its is left, and no packet of the stack in its hands.
@@ -74,8 +71,8 @@ pub(super) fn of(caps: DeviceCaps, limit: QueueLimit) -> (OwnedPort, Link) {
         inbound: VecDeque::new(),
         inbound_bytes: 0,
         limit,
-        readers: Vec::new(),
-        writers: Vec::new(),
+        readers: Waiters::default(),
+        writers: Waiters::default(),
         closed: false,
         left: false,
     };
@@ -153,7 +150,9 @@ impl Link {
         if state.closed {
             return Poll::Ready(None);
         }
-        wait(&mut state.readers, cx);
+        let woken = state.readers.wait(cx.waker());
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
         Poll::Pending
     }
 
@@ -208,7 +207,9 @@ impl Link {
             return Poll::Ready(Err(stopped()));
         }
         if !state.limit.admits(state.inbound.len(), state.inbound_bytes) {
-            wait(&mut state.writers, cx);
+            let woken = state.writers.wait(cx.waker());
+            drop(state);
+            woken.into_iter().for_each(Waker::wake);
             return Poll::Pending;
         }
         state.inbound_bytes += packet.len();
@@ -217,17 +218,6 @@ impl Link {
         self.0.0.ring();
         Poll::Ready(Ok(()))
     }
-}
-
-/// Remembers who waits; beyond the bound the oldest is woken, to ask again if it still exists.
-fn wait(waiters: &mut Vec<Waker>, cx: &Context<'_>) {
-    if waiters.iter().any(|w| same_task(w, cx.waker())) {
-        return;
-    }
-    if waiters.len() >= WAITERS_MAX {
-        waiters.remove(0).wake();
-    }
-    waiters.push(cx.waker().clone());
 }
 
 /// The stack's end.
@@ -258,7 +248,7 @@ impl Port for OwnedPort {
         state.inbound_bytes -= taken.iter().map(Packet::len).sum::<usize>();
         // Behind the last packets comes the end.
         let more = !state.inbound.is_empty() || state.left;
-        let writers = if count > 0 { std::mem::take(&mut state.writers) } else { Vec::new() };
+        let writers = if count > 0 { state.writers.take() } else { Vec::new() };
         drop(state);
         writers.into_iter().for_each(Waker::wake);
         into.extend(taken.into_iter().map(|packet| Packet { at, ..packet }));
@@ -282,7 +272,7 @@ impl Port for OwnedPort {
     }
 
     fn flush(&mut self) {
-        let readers = std::mem::take(&mut self.shared.state().readers);
+        let readers = self.shared.state().readers.take();
         readers.into_iter().for_each(Waker::wake);
     }
 
@@ -302,8 +292,8 @@ impl Drop for OwnedPort {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         state.closed = true;
-        let mut waiters = std::mem::take(&mut state.readers);
-        waiters.append(&mut state.writers);
+        let mut waiters = state.readers.take();
+        waiters.append(&mut state.writers.take());
         drop(state);
         waiters.into_iter().for_each(Waker::wake);
     }
