@@ -1,5 +1,6 @@
 //! Listeners that ask: requests on their way to the application, and connections on their way to who accepted them.
 use crate::registry::Wakes;
+use crate::waiters::same_task;
 use lowwater_core::base::{SocketId, Tuple};
 use lowwater_core::stack::RequestId;
 use std::collections::{HashMap, VecDeque};
@@ -17,11 +18,15 @@ pub(crate) enum Birth {
     Failed,
 }
 
+/// A request that was told of, and its flow.
+pub(crate) type Asked = (RequestId, Tuple);
+
 #[derive(Debug, Default)]
 struct Ask {
     /// Not looked at yet; bounded by the listener's backlog, as the core bounds requests.
-    incoming: VecDeque<(RequestId, Tuple)>,
-    accepted: HashMap<Tuple, Birth>,
+    incoming: VecDeque<Asked>,
+    /// By flow, which a later request may have as well: the latest has it.
+    accepted: HashMap<Tuple, (RequestId, Birth)>,
 }
 
 /// State of all listeners that ask.
@@ -40,7 +45,7 @@ impl Asks {
     pub(crate) fn remove(&mut self, listener: SocketId, wakes: &mut Wakes) -> Vec<SocketId> {
         let births = self.listeners.remove(&listener).into_iter().flat_map(|ask| ask.accepted.into_values());
         births
-            .filter_map(|birth| match birth {
+            .filter_map(|(_, birth)| match birth {
                 Birth::Expected(waker) => {
                     wakes.extend(waker);
                     None
@@ -64,33 +69,64 @@ impl Asks {
     }
 
     /// The oldest request that was not looked at.
-    pub(crate) fn next(&mut self, listener: SocketId) -> Option<(RequestId, Tuple)> {
+    pub(crate) fn next(&mut self, listener: SocketId) -> Option<Asked> {
         self.listeners.get_mut(&listener)?.incoming.pop_front()
     }
 
     /// The application accepts this flow and waits for the connection.
-    pub(crate) fn expect(&mut self, listener: SocketId, tuple: Tuple) {
-        if let Some(ask) = self.listeners.get_mut(&listener) {
-            ask.accepted.insert(tuple, Birth::Expected(None));
+    pub(crate) fn expect(&mut self, listener: SocketId, (request, tuple): Asked, wakes: &mut Wakes) {
+        let Some(ask) = self.listeners.get_mut(&listener) else { return };
+        // The flow's handshake before this one has failed, and whoever waited for that has not looked yet.
+        if let Some((_, Birth::Expected(waker))) =
+            ask.accepted.insert(tuple, (request, Birth::Expected(None)))
+        {
+            wakes.extend(waker);
         }
     }
 
     /// The application waits no more; a connection that has arrived is returned, to be closed.
-    pub(crate) fn forget(&mut self, listener: SocketId, tuple: &Tuple) -> Option<SocketId> {
-        match self.listeners.get_mut(&listener)?.accepted.remove(tuple)? {
-            Birth::Arrived(id) => Some(id),
-            Birth::Expected(_) | Birth::Failed => None,
+    pub(crate) fn forget(
+        &mut self,
+        listener: SocketId,
+        (request, tuple): Asked,
+        wakes: &mut Wakes,
+    ) -> Option<SocketId> {
+        let accepted = &mut self.listeners.get_mut(&listener)?.accepted;
+        accepted.get(&tuple).filter(|(of, _)| *of == request)?;
+        match accepted.remove(&tuple)?.1 {
+            Birth::Arrived(id) => return Some(id),
+            Birth::Expected(waker) => wakes.extend(waker),
+            Birth::Failed => {}
         }
+        None
     }
 
     /// How far an accepted flow is; `None` when the listener is gone. Anything but "expected" is told once.
-    pub(crate) fn poll(&mut self, listener: SocketId, tuple: &Tuple, waker: &Waker) -> Option<Birth> {
+    pub(crate) fn poll(
+        &mut self,
+        listener: SocketId,
+        (request, tuple): Asked,
+        waker: &Waker,
+        wakes: &mut Wakes,
+    ) -> Option<Birth> {
         let accepted = &mut self.listeners.get_mut(&listener)?.accepted;
-        if let Some(Birth::Expected(slot)) = accepted.get_mut(tuple) {
-            *slot = Some(waker.clone());
-            return Some(Birth::Expected(None));
+        match accepted.get_mut(&tuple) {
+            Some((of, _)) if *of != request => Some(Birth::Failed),
+            Some((_, Birth::Expected(slot))) => {
+                wakes.extend(slot.replace(waker.clone()).filter(|other| !same_task(other, waker)));
+                Some(Birth::Expected(None))
+            }
+            _ => accepted.remove(&tuple).map(|(_, birth)| birth),
         }
-        accepted.remove(tuple)
+    }
+
+    /// The stack has stopped: nobody waits any more.
+    pub(crate) fn wake_everybody(&mut self, wakes: &mut Wakes) {
+        for (_, birth) in self.listeners.values_mut().flat_map(|ask| ask.accepted.values_mut()) {
+            if let Birth::Expected(waker) = birth {
+                wakes.extend(waker.take());
+            }
+        }
     }
 
     /// A connection is complete; true when somebody waits for it.
@@ -115,12 +151,40 @@ impl Asks {
 
     fn settle(&mut self, listener: SocketId, tuple: &Tuple, birth: Birth, wakes: &mut Wakes) -> bool {
         let ask = self.listeners.get_mut(&listener);
-        let Some(slot @ Birth::Expected(_)) = ask.and_then(|a| a.accepted.get_mut(tuple)) else {
+        let Some((_, slot @ Birth::Expected(_))) = ask.and_then(|a| a.accepted.get_mut(tuple)) else {
             return false;
         };
         if let Birth::Expected(waker) = core::mem::replace(slot, birth) {
             wakes.extend(waker);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slotmap::SlotMap;
+
+    /// The peer gives its SYN up and connects anew from the same port, before whoever accepted the first request looks.
+    #[test]
+    fn two_requests_of_one_flow_are_not_taken_for_each_other() {
+        let mut names = SlotMap::<SocketId, ()>::with_key();
+        let (listener, child) = (names.insert(()), names.insert(()));
+        let mut requests = SlotMap::<RequestId, ()>::with_key();
+        let ends = [([10, 0, 0, 1], 80).into(), ([10, 0, 0, 2], 4_000).into()];
+        let tuple = Tuple::new(ends[0], ends[1]);
+        let [first, second] = [(); 2].map(|()| (requests.insert(()), tuple));
+        let (mut asks, mut wakes) = (Asks::default(), Wakes::new());
+        asks.insert(listener);
+        asks.expect(listener, first, &mut wakes);
+        asks.gone(listener, &tuple, &mut wakes);
+        asks.expect(listener, second, &mut wakes);
+        let mut poll = |asks: &mut Asks, asked| asks.poll(listener, asked, Waker::noop(), &mut wakes);
+        assert!(matches!(poll(&mut asks, second), Some(Birth::Expected(_))));
+        assert!(matches!(poll(&mut asks, first), Some(Birth::Failed)));
+        assert_eq!(asks.forget(listener, first, &mut Wakes::new()), None);
+        assert!(asks.arrived(listener, ends[0], ends[1], child, &mut Wakes::new()), "it is waited for");
+        assert!(matches!(poll(&mut asks, second), Some(Birth::Arrived(id)) if id == child));
     }
 }

@@ -279,6 +279,7 @@ impl Driver {
         }
         inner.registry.wake_everybody(&mut wakes);
         inner.sets.wake_everybody(&mut wakes);
+        inner.asks.wake_everybody(&mut wakes);
         wakes.extend(inner.mourners.drain(..));
         drop(inner);
         // Handles may live on; what the stack had of the system does not.

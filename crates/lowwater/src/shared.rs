@@ -187,19 +187,30 @@ impl Inner {
     }
 
     /// Starts draining: listeners go at once, with what waits in their backlogs.
-    pub(crate) fn drain(&mut self, now: Instant, until: Instant) {
+    pub(crate) fn drain(&mut self, now: Instant, until: Instant, wakes: &mut Wakes) {
         match self.phase {
             Phase::Running => {
+                self.phase = Phase::Draining(until);
                 let listeners: Vec<SocketId> =
                     self.registry.ids().filter(|&id| self.is_listener(id)).collect();
                 for &id in &listeners {
                     let _ = self.core.close(now, id);
+                    self.forsake(now, id, wakes);
+                    // Nothing comes there any more.
+                    self.wake(id, None, wakes);
                 }
                 self.registry.shut(listeners);
-                self.phase = Phase::Draining(until);
             }
             Phase::Draining(before) => self.phase = Phase::Draining(before.min(until)),
             Phase::Emptying(..) | Phase::Stopped(_) => {}
+        }
+    }
+
+    /// A listener is gone, if it was one: so are connections that were accepted before they existed, and have not been fetched.
+    pub(crate) fn forsake(&mut self, now: Instant, listener: SocketId, wakes: &mut Wakes) {
+        for child in self.asks.remove(listener, wakes) {
+            let _ = self.core.abort(now, child);
+            self.registry.remove(child, wakes);
         }
     }
 
@@ -319,7 +330,7 @@ impl Clone for Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.0.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.enter(|inner, now, _| inner.drain(now, now + LINGER_AFTER_LAST_HANDLE));
+            self.0.enter(|inner, now, wakes| inner.drain(now, now + LINGER_AFTER_LAST_HANDLE, wakes));
             self.0.bell.wake();
         }
     }

@@ -124,6 +124,8 @@ impl Sock {
                     inner.registry.wait(self.id, side, cx.waker(), wakes);
                     Poll::Pending
                 }
+                // The end of the stack closes listeners first.
+                Err(Error::NoSuchSocket) if inner.phase != Phase::Running => Poll::Ready(Err(stopped())),
                 other => Poll::Ready(other.map_err(|error| why(inner, error))),
             }
         })
@@ -310,10 +312,7 @@ impl Drop for Sock {
         self.handle.enter(|inner, now, wakes| {
             inner.brief = true;
             let _ = inner.core.close(now, self.id);
-            for child in inner.asks.remove(self.id, wakes) {
-                let _ = inner.core.abort(now, child);
-                inner.registry.remove(child, wakes);
-            }
+            inner.forsake(now, self.id, wakes);
             for assoc in inner.endpoints.remove(self.id) {
                 let _ = inner.core.close(now, assoc);
                 inner.registry.remove(assoc, wakes);

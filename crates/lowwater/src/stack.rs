@@ -185,7 +185,7 @@ impl Stack {
     }
 
     fn start_shutdown(&self, within: Duration) {
-        self.handle.enter(|inner, now, _| inner.drain(now, now + within));
+        self.handle.enter(|inner, now, wakes| inner.drain(now, now + within, wakes));
         self.handle.bell.wake();
     }
 

@@ -2,7 +2,7 @@
 use lowwater::blocking::{TcpListener, TcpStream};
 use lowwater::link::{self, Link, QueueLimit};
 use lowwater::ready::{Events, Set};
-use lowwater::{ListenOptions, Stack};
+use lowwater::{Builder, ListenOptions, Stack};
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -152,4 +152,76 @@ fn who_is_woken_may_use_the_link_at_once() {
         tell.send(())
     });
     soon(&told);
+}
+
+/// A stack that was asked about a peer whose handshake never ends, on a link that carried nothing but its SYN.
+fn asked(build: impl FnOnce(Builder) -> Stack) -> (Stack, Receiver<io::ErrorKind>, [Link; 2], Stack) {
+    let ends = [(); 2].map(|()| link::owned(1_500, QueueLimit::default()));
+    let [(server_port, server_link), (client_port, client_link)] = ends;
+    let server = build(Stack::builder().device(server_port).address("10.0.0.1/24"));
+    let client = Stack::builder().device(client_port).address("10.0.0.2/24").build().unwrap();
+    let options = ListenOptions { port: Some(80), ask: true, ..ListenOptions::default() };
+    let listener = TcpListener::listen(&server, &options).unwrap();
+    let connecting = client.clone();
+    thread::spawn(move || TcpStream::connect(&connecting, "10.0.0.1:80"));
+    server_link.send_blocking(&client_link.recv_blocking().unwrap().bytes()).unwrap();
+    let incoming = listener.incoming_request().unwrap();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let end = incoming.accept_blocking();
+        drop(listener);
+        tell.send(end.expect_err("no handshake").kind())
+    });
+    thread::sleep(Duration::from_millis(200));
+    (server, told, [server_link, client_link], client)
+}
+
+#[test]
+fn the_end_of_the_stack_ends_the_wait_for_a_handshake() {
+    let (server, told, ..) = asked(|builder| builder.build().unwrap());
+    server.shutdown_blocking(Duration::ZERO);
+    // The listener is gone first; who looks late finds the stack gone.
+    assert!(matches!(soon(&told), io::ErrorKind::ConnectionAborted | io::ErrorKind::NotConnected));
+}
+
+#[test]
+fn so_does_an_end_without_a_shutdown() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (_server, told, ..) = asked(|builder| {
+        let _inside = runtime.enter();
+        builder.spawn().unwrap()
+    });
+    drop(runtime);
+    assert_eq!(soon(&told), io::ErrorKind::NotConnected);
+}
+
+/// Nobody can connect any more, and that may go on for long.
+#[test]
+fn listeners_hear_of_the_end_before_connections_have_closed() {
+    let (a, b) = two();
+    let (mut theirs, ours) = connection(&a, &b);
+    let listen = |port, ask| {
+        TcpListener::listen(&a, &ListenOptions { port: Some(port), ask, ..ListenOptions::default() }).unwrap()
+    };
+    let (plain, asks) = (listen(1, false), listen(2, true));
+    let (tell, told) = mpsc::channel();
+    let tell_too = tell.clone();
+    thread::spawn(move || tell.send(plain.accept().map(drop).map_err(|e| e.to_string())));
+    thread::spawn(move || tell_too.send(asks.incoming_request().map(drop).map_err(|e| e.to_string())));
+    // More than the peer's window: it closes when somebody reads.
+    let filled = beside(&ours, |mut stream| {
+        stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+        while stream.write(&[7; 65_536]).is_ok() {}
+    });
+    soon(&filled);
+    drop(ours);
+    let stack = a.clone();
+    let end = thread::spawn(move || stack.shutdown_blocking(Duration::from_secs(60)));
+    for _ in 0..2 {
+        assert_eq!(soon(&told), Err("the stack was shut down".to_owned()));
+    }
+    assert!(!end.is_finished());
+    io::copy(&mut theirs, &mut io::sink()).unwrap();
+    drop(theirs);
+    assert_eq!(end.join().unwrap().aborted, 0);
 }

@@ -55,7 +55,8 @@ impl Incoming {
     /// Answers the SYN and waits for the end of the handshake. Dropping the future gives the connection up.
     ///
     /// # Errors
-    /// [`io::ErrorKind::TimedOut`] when the request has lapsed or the peer does not complete the handshake.
+    /// [`io::ErrorKind::TimedOut`] when the request has lapsed or the peer does not complete the handshake,
+    /// [`io::ErrorKind::ConnectionAborted`] when the listener is gone meanwhile.
     pub async fn accept(mut self) -> io::Result<TcpStream> {
         self.asked.accept()?;
         let sock = poll_fn(|cx| self.asked.poll(cx)).await?;
@@ -91,12 +92,12 @@ impl Asked {
     }
 
     fn accept(&mut self) -> io::Result<()> {
-        self.handle.enter_live(|inner, now, _| {
-            inner.asks.expect(self.listener, self.tuple);
+        self.handle.enter_live(|inner, now, wakes| {
+            inner.asks.expect(self.listener, (self.request, self.tuple), wakes);
             if inner.core.tcp_decide(now, self.request, Decision::Accept).is_ok() {
                 return Ok(());
             }
-            inner.asks.forget(self.listener, &self.tuple);
+            inner.asks.forget(self.listener, (self.request, self.tuple), wakes);
             Err(io_error(Error::TimedOut))
         })?;
         self.state = State::Accepted;
@@ -104,11 +105,11 @@ impl Asked {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Sock>> {
-        let born = self.handle.enter(|inner, _, _| {
+        let born = self.handle.enter(|inner, _, wakes| {
             if inner.phase.is_over() {
                 return Err(stopped());
             }
-            Ok(inner.asks.poll(self.listener, &self.tuple, cx.waker()))
+            Ok(inner.asks.poll(self.listener, (self.request, self.tuple), cx.waker(), wakes))
         });
         let result = match born {
             Ok(Some(Birth::Expected(_))) => return Poll::Pending,
@@ -127,7 +128,7 @@ impl Drop for Asked {
         match self.state {
             State::Undecided => self.decide(Decision::Refuse),
             State::Accepted => self.handle.enter(|inner, now, wakes| {
-                if let Some(id) = inner.asks.forget(self.listener, &self.tuple) {
+                if let Some(id) = inner.asks.forget(self.listener, (self.request, self.tuple), wakes) {
                     let _ = inner.core.abort(now, id);
                     inner.registry.remove(id, wakes);
                 }

@@ -4,6 +4,7 @@ use super::stream::TcpStream;
 use crate::error::{invalid, io_error};
 use crate::family::meant;
 use crate::options;
+use crate::shared::Inner;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use lowwater_core::stack::{ListenAddr, ListenOptions as CoreOptions};
@@ -145,12 +146,16 @@ impl TcpListener {
     /// # Errors
     /// See [`TcpListener`].
     pub fn poll_incoming(&self, cx: &mut Context<'_>) -> Poll<io::Result<Incoming>> {
-        use lowwater_core::base::Error::WouldBlock;
+        use lowwater_core::base::Error::{NoSuchSocket, WouldBlock};
         if !self.asks {
             return Poll::Ready(Err(invalid(DOES_NOT_ASK)));
         }
         let sock = &self.sock;
-        sock.poll_inner(cx, |inner, _| inner.asks.next(sock.id).ok_or(WouldBlock))
+        let next = |inner: &mut Inner, _| {
+            let none = if inner.asks.knows(sock.id) { WouldBlock } else { NoSuchSocket };
+            inner.asks.next(sock.id).ok_or(none)
+        };
+        sock.poll_inner(cx, next)
             .map_ok(|(request, tuple)| Incoming::new(sock.handle.clone(), sock.id, request, tuple))
     }
 
