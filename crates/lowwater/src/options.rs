@@ -1,6 +1,9 @@
 //! Options within the bounds that setsockopt() has: what Linux answers with EINVAL, or what would bring nothing but silence, is refused in words
 //! before it acts, and what Linux bounds without a word is bounded the same way. Only what a call changes is looked at, as setsockopt() does one
 //! option at a time: what was read back, or what a new socket has by the sysctls, passes whatever the sysctls say by now.
+//!
+//! The program changes a copy, without the stack's lock: it may ask any socket meanwhile, and others may change the same one. So what it has
+//! not changed is what it is by then ([`changed_tcp`] and its siblings).
 use crate::error::invalid;
 use lowwater_core::base::Sysctl;
 use lowwater_core::sctp::{PathOptions, RtoOptions, SctpOptions};
@@ -47,6 +50,32 @@ const SCTP_MAXSEG: RangeInclusive<u32> = 444..=65_516;
 const SCTP_RTO_MS: RangeInclusive<u32> = 1..=86_400_000;
 /// Largest exponent of RTO.Alpha and RTO.Beta.
 const EXPONENT_MAX: u8 = 31;
+
+/// A function that gives what is asked where that is not what was seen, and elsewhere what is.
+macro_rules! changed {
+    ($name:ident, $type:ident: $($field:ident),*) => {
+        pub(crate) fn $name(seen: &$type, asked: &$type, is: &$type) -> $type {
+            $type { $($field: if asked.$field == seen.$field { &is.$field } else { &asked.$field }.clone()),* }
+        }
+    };
+}
+changed!(changed_tcp, SocketOptions:
+    nodelay, cork, keepalive, keepidle, keepintvl, keepcnt, thin_linear_timeouts, oobinline, linger, linger2,
+    user_timeout_ms, notsent_lowat, sndbuf, rcvbuf, max_pacing_rate, paced, maxseg, syncnt, window_clamp,
+    fastopen, fastopen_key, fastopen_connect, fastopen_no_cookie, defer_accept, save_syn, rto_min_us,
+    rto_max_ms, delack_max_us, interactive, congestion, rmem, wmem, reordering, rcvlowat, rcvlowat_room,
+    rcv_ratio, tos, tclass, mtu_discover, mtu_discover_v6, recverr, ttl, hops, min_ttl, priority, route
+);
+changed!(changed_sctp, SctpOptions:
+    rto, path, num_ostreams, max_instreams, max_init_retransmits, max_init_timeo_ms, association_max_retrans,
+    cookie_life_ms, sack_delay_ms, sack_freq, nodelay, maxseg, disable_fragments, max_burst, pacing,
+    congestion, features, reconfigurable, sndbuf, rcvbuf, notsent_lowat, stream_lowat, pd_point,
+    autoclose_secs, adaptation, events, tos, ttl, tclass, unicast_hops, priority, encap_port, linger, counts,
+    arrivals
+);
+changed!(changed_path, PathOptions:
+    hb_interval_ms, hb_enable, max_retrans, pf_retrans, pmtu
+);
 
 /// `value` is among `range`, or 0, which takes the default, or what it was.
 fn among(name: &str, (value, was): (u32, u32), range: &RangeInclusive<u32>) -> io::Result<()> {
@@ -251,6 +280,18 @@ mod tests {
     use super::*;
 
     type Change<T> = fn(&mut T);
+
+    #[test]
+    fn what_somebody_else_has_changed_meanwhile_stays() {
+        let seen = SocketOptions::new(&Sysctl::default());
+        let asked = SocketOptions { keepcnt: 3, ..seen.clone() };
+        let is = SocketOptions { nodelay: true, keepcnt: 9, ..seen.clone() };
+        assert_eq!(changed_tcp(&seen, &asked, &is), SocketOptions { nodelay: true, ..asked });
+        let seen = SctpOptions::new(&Sysctl::default());
+        let asked = SctpOptions { tos: 4, ..seen.clone() };
+        let is = SctpOptions { nodelay: true, ..seen.clone() };
+        assert_eq!(changed_sctp(&seen, &asked, &is), SctpOptions { tos: 4, nodelay: true, ..seen });
+    }
 
     #[test]
     fn what_setsockopt_refuses_is_told() {

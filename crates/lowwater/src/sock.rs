@@ -242,12 +242,14 @@ impl Sock {
     }
 
     pub(crate) fn set_options(&self, change: impl FnOnce(&mut SocketOptions)) -> io::Result<()> {
+        let seen = self.options()?;
+        let mut asked = seen.clone();
+        change(&mut asked);
         self.handle.enter_live(|inner, now, _| {
             let was = inner.core.options(self.id).map_err(io_error)?;
             let before = was.rcvlowat;
-            let mut options = was.clone();
-            change(&mut options);
-            let options = options::tcp(options, was, inner.core.sysctl())?;
+            let changed = options::changed_tcp(&seen, &asked, was);
+            let options = options::tcp(changed, was, inner.core.sysctl())?;
             let lowat = options.rcvlowat;
             inner.core.set_options(now, self.id, options).map_err(io_error)?;
             if lowat != before && !inner.core.is_listener(self.id) {
@@ -258,11 +260,12 @@ impl Sock {
     }
 
     pub(crate) fn set_sctp_options(&self, change: impl FnOnce(&mut SctpOptions)) -> io::Result<()> {
+        let seen = self.call(|core, _, id| core.sctp_options(id).cloned())?;
+        let mut asked = seen.clone();
+        change(&mut asked);
         self.handle.enter_live(|inner, now, _| {
             let was = inner.core.sctp_options(self.id).map_err(io_error)?;
-            let mut options = was.clone();
-            change(&mut options);
-            let options = options::sctp(options, was)?;
+            let options = options::sctp(options::changed_sctp(&seen, &asked, was), was)?;
             inner.core.sctp_set_options(now, self.id, options).map_err(io_error)
         })
     }

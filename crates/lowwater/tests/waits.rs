@@ -1,5 +1,5 @@
 //! Who waits for a socket, and what ends that: other threads, many that wait, the end of the stack.
-use lowwater::blocking::{TcpListener, TcpStream};
+use lowwater::blocking::{SctpAssociation, SctpListener, TcpListener, TcpStream};
 use lowwater::link::{self, Link, QueueLimit};
 use lowwater::ready::{Events, Set};
 use lowwater::{Builder, ListenOptions, Stack};
@@ -224,4 +224,36 @@ fn listeners_hear_of_the_end_before_connections_have_closed() {
     io::copy(&mut theirs, &mut io::sink()).unwrap();
     drop(theirs);
     assert_eq!(end.join().unwrap().aborted, 0);
+}
+
+/// Its code never runs under the lock.
+#[test]
+fn a_program_may_ask_the_stack_while_it_changes_options() {
+    let (a, b) = two();
+    let (ours, _theirs) = connection(&a, &b);
+    let told = beside(&ours, |stream| {
+        stream.set_options(|options| {
+            stream.set_nodelay(true).unwrap();
+            options.keepcnt = 3;
+        })
+    });
+    soon(&told).unwrap();
+    let options = ours.options().unwrap();
+    assert_eq!((options.nodelay, options.keepcnt), (true, 3));
+}
+
+#[test]
+fn a_program_may_ask_the_stack_while_it_changes_an_associations_options() {
+    let (a, b) = two();
+    let listener = SctpListener::bind(&a, "10.0.0.1:7").unwrap();
+    let ours = SctpAssociation::connect(&b, "10.0.0.1:7").unwrap();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        ours.set_options(|options| options.tos = u8::from(ours.state().is_ok()) * 4).unwrap();
+        let peer = ours.peer_addr().unwrap().ip();
+        ours.set_path(peer, |path| path.max_retrans = u16::from(ours.state().is_ok())).unwrap();
+        tell.send(ours.options().unwrap().tos)
+    });
+    assert_eq!(soon(&told), 4);
+    drop(listener);
 }

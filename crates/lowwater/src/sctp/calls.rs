@@ -79,11 +79,13 @@ macro_rules! association_calls {
             change: impl FnOnce(&mut lowwater_core::sctp::SctpOptions),
         ) -> std::io::Result<()> {
             use crate::error::io_error;
+            let seen = self.options()?;
+            let mut asked = seen.clone();
+            change(&mut asked);
             self.call(|core, now, id| {
                 let was = core.sctp_options(id).map_err(io_error)?;
-                let mut options = was.clone();
-                change(&mut options);
-                let options = crate::options::sctp(options, was)?;
+                let changed = crate::options::changed_sctp(&seen, &asked, was);
+                let options = crate::options::sctp(changed, was)?;
                 core.sctp_set_options(now, id, options).map_err(io_error)
             })
         }
@@ -98,12 +100,18 @@ macro_rules! association_calls {
             peer: std::net::IpAddr,
             change: impl FnOnce(&mut lowwater_core::sctp::PathOptions),
         ) -> std::io::Result<()> {
+            use lowwater_core::{base::SocketId, stack::Stack};
             let peer = peer.to_canonical();
+            let of = |core: &mut Stack, id: SocketId| {
+                let options = core.sctp_path_options(id, peer);
+                options.map_err(|e| crate::sctp::why::peer(core, id, e, peer))
+            };
+            let seen = self.call(|core, _, id| of(core, id))?;
+            let mut asked = seen;
+            change(&mut asked);
             self.call(|core, now, id| {
-                let was = core.sctp_path_options(id, peer);
-                let was = was.map_err(|e| crate::sctp::why::peer(core, id, e, peer))?;
-                let mut options = was;
-                change(&mut options);
+                let was = of(core, id)?;
+                let options = crate::options::changed_path(&seen, &asked, &was);
                 crate::options::path(&options, &was)?;
                 core.sctp_set_path(now, id, peer, options).map_err(crate::error::io_error)
             })
