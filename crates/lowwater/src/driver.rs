@@ -220,51 +220,18 @@ impl Driver {
         Err(now)
     }
 
-    /// The part under the lock: what came in, what is due, what goes out, who is woken.
+    /// A turn: what came in, what is due, what goes out, who is woken.
     fn process(&mut self, at: Instant, devices: &mut Devices, wakes: &mut Wakes) -> Next {
-        let mut guard = self.shared.lock();
-        let inner = &mut *guard;
-        inner.asleep = None;
-        if let Some(observer) = inner.observer.take() {
+        let timers = if self.looked { Some(&mut self.input_first) } else { None };
+        let mut inner = self.shared.lock();
+        let observer = inner.observer.take();
+        let next = turn(&mut inner, at, timers, devices, wakes);
+        drop(inner);
+        // The one that goes is the program's code.
+        if let Some(observer) = observer {
             devices.observer = observer;
         }
-        // A handle may have looked at the clock since.
-        let now = at.max(inner.core.now());
-        let mut more_input = false;
-        for attached in &mut devices.ports {
-            input(inner, now, attached);
-            more_input |= attached.more_input;
-        }
-        inner.core.flush(now);
-        if more_input && self.input_first < INPUT_FIRST_TURNS {
-            self.input_first += 1;
-        } else if self.looked {
-            self.input_first = 0;
-            inner.core.handle_timeout(now);
-        }
-        end(inner, now);
-        let mut collected = false;
-        for attached in &mut devices.ports {
-            collected |= output(inner, now, attached, BATCH_PACKETS);
-        }
-        inner.dispatch(now, wakes);
-        if stopped(inner, now) {
-            return Next::Stop;
-        }
-        // What closed last may have done so just now, among sockets of this stack alone.
-        if more_input || collected || inner.is_drained() || devices.ports.iter().any(Attached::has_news) {
-            return Next::Go;
-        }
-        let mut until = inner.core.next_deadline().unwrap_or(Instant::FAR_FUTURE);
-        if let Phase::Draining(end) | Phase::Emptying(end, _) = inner.phase {
-            until = until.min(end);
-        }
-        let waits = |p: &Attached| inner.core.needs_transmit(p.id) && p.outbox.is_empty();
-        if until <= now || devices.ports.iter().any(waits) {
-            return Next::Go;
-        }
-        inner.asleep = Some(until);
-        Next::Sleep(until)
+        next
     }
 
     /// Nobody is left waiting for a stack that has ended, however it ended.
@@ -281,9 +248,11 @@ impl Driver {
         inner.sets.wake_everybody(&mut wakes);
         inner.asks.wake_everybody(&mut wakes);
         wakes.extend(inner.mourners.drain(..));
+        let observer = inner.observer.take();
         drop(inner);
-        // Handles may live on; what the stack had of the system does not.
-        drop(core::mem::take(&mut *self.shared.devices()));
+        // Handles may live on; what the stack had of the system and of the program does not.
+        let devices = core::mem::take(&mut *self.shared.devices());
+        drop((devices, observer));
         wakes.into_iter().for_each(Waker::wake);
     }
 }
@@ -292,6 +261,56 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// [`Driver::process`] under the lock. Timers have their turn where the devices were read, unless input has gone before so many times.
+fn turn(
+    inner: &mut Inner,
+    at: Instant,
+    timers: Option<&mut u32>,
+    devices: &mut Devices,
+    wakes: &mut Wakes,
+) -> Next {
+    inner.asleep = None;
+    // A handle may have looked at the clock since.
+    let now = at.max(inner.core.now());
+    let mut more_input = false;
+    for attached in &mut devices.ports {
+        input(inner, now, attached);
+        more_input |= attached.more_input;
+    }
+    inner.core.flush(now);
+    match timers {
+        Some(input_first) if more_input && *input_first < INPUT_FIRST_TURNS => *input_first += 1,
+        Some(input_first) => {
+            *input_first = 0;
+            inner.core.handle_timeout(now);
+        }
+        None => {}
+    }
+    end(inner, now);
+    let mut collected = false;
+    for attached in &mut devices.ports {
+        collected |= output(inner, now, attached, BATCH_PACKETS);
+    }
+    inner.dispatch(now, wakes);
+    if stopped(inner, now) {
+        return Next::Stop;
+    }
+    // What closed last may have done so just now, among sockets of this stack alone.
+    if more_input || collected || inner.is_drained() || devices.ports.iter().any(Attached::has_news) {
+        return Next::Go;
+    }
+    let mut until = inner.core.next_deadline().unwrap_or(Instant::FAR_FUTURE);
+    if let Phase::Draining(end) | Phase::Emptying(end, _) = inner.phase {
+        until = until.min(end);
+    }
+    let waits = |p: &Attached| inner.core.needs_transmit(p.id) && p.outbox.is_empty();
+    if until <= now || devices.ports.iter().any(waits) {
+        return Next::Go;
+    }
+    inner.asleep = Some(until);
+    Next::Sleep(until)
 }
 
 /// Ends a stack that drains, when nothing closes in the background any more or its time is over: what is left is aborted.

@@ -283,14 +283,14 @@ mod tests {
 
     #[test]
     fn what_somebody_else_has_changed_meanwhile_stays() {
-        let seen = SocketOptions::new(&Sysctl::default());
-        let asked = SocketOptions { keepcnt: 3, ..seen.clone() };
-        let is = SocketOptions { nodelay: true, keepcnt: 9, ..seen.clone() };
-        assert_eq!(changed_tcp(&seen, &asked, &is), SocketOptions { nodelay: true, ..asked });
-        let seen = SctpOptions::new(&Sysctl::default());
-        let asked = SctpOptions { tos: 4, ..seen.clone() };
-        let is = SctpOptions { nodelay: true, ..seen.clone() };
-        assert_eq!(changed_sctp(&seen, &asked, &is), SctpOptions { tos: 4, nodelay: true, ..seen });
+        let tcp = || SocketOptions::new(&Sysctl::default());
+        let asked = SocketOptions { keepcnt: 3, ..tcp() };
+        let is = SocketOptions { nodelay: true, keepcnt: 9, ..tcp() };
+        assert_eq!(changed_tcp(&tcp(), &asked, &is), SocketOptions { nodelay: true, ..asked });
+        let sctp = || SctpOptions::new(&Sysctl::default());
+        let asked = SctpOptions { tos: 4, ..sctp() };
+        let is = SctpOptions { nodelay: true, ..sctp() };
+        assert_eq!(changed_sctp(&sctp(), &asked, &is), SctpOptions { nodelay: true, ..asked });
     }
 
     #[test]

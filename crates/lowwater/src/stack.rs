@@ -148,7 +148,12 @@ impl Stack {
 
     /// Lets `observer` see every packet from now on; `None` ends that. See [`Builder::observe`].
     pub fn observe(&self, observer: Option<Observer>) {
-        self.handle.enter(|inner, _, _| inner.observer = Some(observer));
+        let unused = self.handle.enter(|inner, _, _| match inner.phase {
+            Phase::Stopped(_) => Some(observer),
+            _ => inner.observer.replace(observer),
+        });
+        // The program's code, which may ask the stack.
+        drop(unused);
         self.handle.bell.wake();
     }
 

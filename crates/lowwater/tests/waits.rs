@@ -257,3 +257,34 @@ fn a_program_may_ask_the_stack_while_it_changes_an_associations_options() {
     assert_eq!(soon(&told), 4);
     drop(listener);
 }
+
+/// An observer with something that asks the stack when it goes, or writes to a disk.
+struct Last(Stack, mpsc::Sender<()>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let _ = (self.0.counters(), self.1.send(()));
+    }
+}
+
+#[test]
+fn observers_that_go_may_ask_the_stack() {
+    let (a, _b) = two();
+    let (tell, told) = mpsc::channel();
+    let (tell_end, end) = mpsc::channel();
+    thread::spawn(move || {
+        let observe = || {
+            let last = Last(a.clone(), tell.clone());
+            a.observe(Some(Box::new(move |_, _, _| _ = &last)));
+        };
+        // On its way, in its place, and at the end.
+        (0..100).for_each(|_| observe());
+        thread::sleep(Duration::from_millis(100));
+        observe();
+        a.shutdown_blocking(Duration::ZERO);
+        observe();
+        tell_end.send(())
+    });
+    soon(&end);
+    assert_eq!(told.iter().count(), 102);
+}
