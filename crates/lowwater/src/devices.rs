@@ -108,6 +108,11 @@ impl Attached {
         !(self.done.is_empty() && self.dropped.is_empty())
     }
 
+    /// Something was taken out of the queueing discipline that the device, or what it is a door to, has yet to take.
+    pub(crate) fn holds_something(&self) -> bool {
+        !self.outbox.is_empty() || (self.failed.is_none() && self.port.needs_flush())
+    }
+
     /// What was to leave by a device that is gone is lost, as in a network.
     fn lose_outbox(&mut self) {
         self.done.extend(self.outbox.drain(..).filter_map(|packet| packet.owner));

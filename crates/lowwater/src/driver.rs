@@ -294,7 +294,7 @@ fn turn(
         collected |= output(inner, now, attached, BATCH_PACKETS);
     }
     inner.dispatch(now, wakes);
-    if stopped(inner, now) {
+    if stopped(inner, now, devices) {
         return Next::Stop;
     }
     // What closed last may have done so just now, among sockets of this stack alone.
@@ -331,11 +331,12 @@ fn end(inner: &mut Inner, now: Instant) {
 }
 
 /// The end of the end: true when nothing waits in front of the devices, or it has waited long enough.
-fn stopped(inner: &mut Inner, now: Instant) -> bool {
+fn stopped(inner: &mut Inner, now: Instant, devices: &Devices) -> bool {
     let Phase::Emptying(until, aborted) = inner.phase else { return false };
     let waits =
         |dev| inner.core.needs_transmit(dev) || inner.core.qdisc(dev).is_some_and(|q| q.stats.qlen > 0);
-    if now < until && inner.devices.iter().any(|&dev| waits(dev)) {
+    let here = inner.devices.iter().any(|&dev| waits(dev));
+    if now < until && (here || devices.ports.iter().any(Attached::holds_something)) {
         return false;
     }
     inner.phase = Phase::Stopped(aborted);

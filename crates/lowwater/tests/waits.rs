@@ -1,6 +1,8 @@
 //! Who waits for a socket, and what ends that: other threads, many that wait, the end of the stack.
 use lowwater::blocking::{SctpAssociation, SctpListener, TcpListener, TcpStream};
+use lowwater::core::base::Rng;
 use lowwater::link::{self, Link, QueueLimit};
+use lowwater::port::NotNow;
 use lowwater::ready::{Events, Set};
 use lowwater::{Builder, ListenOptions, Stack};
 use std::io::{self, Read as _, Write as _};
@@ -287,4 +289,19 @@ fn observers_that_go_may_ask_the_stack() {
     });
     soon(&end);
     assert_eq!(told.iter().count(), 102);
+}
+
+/// What the device has not taken yet is no more gone than what stands in the queueing discipline.
+#[test]
+fn the_peer_hears_of_the_end_by_a_device_that_says_not_now() {
+    for seed in 0..20 {
+        let (a, b) = link::pair(1_500);
+        let b = NotNow::new(b, Rng::new(seed), 500_000);
+        let server = Stack::builder().device(a).address("10.0.0.1/24").build().unwrap();
+        let client = Stack::builder().device(b).address("10.0.0.2/24").build().unwrap();
+        let (_ours, mut theirs) = connection(&server, &client);
+        assert_eq!(client.shutdown_blocking(Duration::ZERO).aborted, 1);
+        let end = theirs.read(&mut [0; 9]).unwrap_err();
+        assert_eq!(end.kind(), io::ErrorKind::ConnectionReset, "{seed}: {end}");
+    }
 }
