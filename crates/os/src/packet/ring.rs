@@ -22,7 +22,7 @@ pub(super) struct Outstanding {
     frames: VecDeque<Sent>,
     /// Those of `frames` that have come back already.
     returned: usize,
-    /// The kernel has not taken all of them over: its queueing discipline was full.
+    /// The kernel has not taken all of them over: its queueing discipline was full, or the socket's send buffer.
     refused: bool,
     /// Owners get their credit back on entry.
     orphan: bool,
@@ -57,6 +57,11 @@ impl Outstanding {
     /// Slots into which frames can go now.
     fn room(&self) -> usize {
         self.slots - self.frames.len()
+    }
+
+    /// The slot that was filled last.
+    const fn newest(&self) -> usize {
+        (self.next + self.slots - 1) % self.slots
     }
 
     fn push(&mut self, owner: Option<Owner>, bytes: u32) {
@@ -101,8 +106,9 @@ impl PacketDevice {
         }
         self.counters.kicks += 1;
         let taken = retry_on_intr(|| send(&self.output, &[], SendFlags::DONTWAIT));
-        // Whatever the reason, a full queue or an interface that is down: what is in the ring waits there.
-        self.sent.refused = taken.is_err();
+        // Whatever the reason, a full queue or an interface that is down: what is in the ring waits there. Where the socket's send buffer
+        // is full behind the first frame the call is none that failed, but the last frame is still on offer (`tpacket_snd`).
+        self.sent.refused = taken.is_err() || self.ring.is_offered(self.sent.newest());
     }
 
     /// The kernel has not taken over all that is in the ring.

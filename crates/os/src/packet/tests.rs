@@ -6,8 +6,9 @@ use bytes::Bytes;
 use core::time::Duration;
 use lowwater_core::base::{FlowId, SocketId};
 use lowwater_core::device::{Device as _, Submit};
-use lowwater_core::packet::{Offload, Packet};
+use lowwater_core::packet::{Csum, GsoKind, Offload, Packet};
 use rustix::fd::AsRawFd as _;
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::process::Command;
 
 fn command(line: &str) {
@@ -235,6 +236,37 @@ fn what_waits_in_the_kernels_queue_keeps_its_slot() {
         back.sort_by_key(|o| o.charge);
         assert_eq!(back.iter().map(|o| o.charge).collect::<Vec<_>>(), (0..16).collect::<Vec<_>>());
         assert_eq!(a.in_flight(), 0);
+    });
+}
+
+/// Who may have no larger send buffer than the host allows: the kernel takes what fits, and says that all is well.
+#[test]
+fn what_the_send_buffer_had_no_room_for_is_started_again() {
+    with_pair(|| {
+        // Super-packets pass uncut, one at first.
+        command("tc qdisc add dev va root tbf rate 8kbit burst 70000 limit 100000000");
+        // Of this thread alone, which ends.
+        let mut sets = capabilities(None).unwrap();
+        sets.effective.remove(CapabilitySet::NET_ADMIN);
+        set_capabilities(None, sets).unwrap();
+        let options = PacketOptions { slots: 256, bql: false, ..PacketOptions::new("va") };
+        let mut a = PacketDevice::open(&options).unwrap();
+        let mut bytes = vec![0; 14 + 60_000];
+        bytes[12..14].copy_from_slice(&[8, 0]);
+        (bytes[14], bytes[14 + 9], bytes[14 + 20 + 12]) = (0x45, 6, 5 << 4);
+        bytes[14 + 2..14 + 4].copy_from_slice(&60_000_u16.to_be_bytes());
+        let csum = Csum::Partial { start: 20, offset: 16 };
+        let offload = Offload { gso: GsoKind::Tcp4, gso_size: 1_000, csum };
+        let packet = Packet::received(bytes.into(), offload, Instant::ZERO);
+        for _ in 0..255 {
+            assert!(matches!(a.submit(Instant::ZERO, packet.clone()), Submit::Sent));
+        }
+        a.flush();
+        assert!(a.needs_flush(), "15 MB fit no buffer of 8");
+        command("tc qdisc del dev va root");
+        (0..100).for_each(|_| a.flush());
+        a.completions(&mut Vec::new());
+        assert_eq!((a.needs_flush(), a.in_flight()), (false, 0));
     });
 }
 

@@ -95,6 +95,14 @@ impl TxRing {
         }
     }
 
+    /// The kernel may have `slot` and has not begun with it.
+    ///
+    /// # Panics
+    /// When there is no such slot.
+    pub(crate) fn is_offered(&self, slot: usize) -> bool {
+        self.word(slot, STATUS).load(Ordering::Relaxed) & SEND_REQUEST != 0
+    }
+
     /// Fills `slot`, which must be ours, with the `parts` of a frame and gives it to the kernel. False, and nothing
     /// happens, when they do not fit or the slot is the kernel's.
     ///
