@@ -53,7 +53,8 @@ const UNTAGGED: [libc::sock_filter; 5] = {
 pub struct PacketOptions {
     /// Name of the interface. It must be up and speak Ethernet; its addresses stay the kernel's, the stack needs one of its own.
     pub interface: String,
-    /// Super-packets and unfinished checksums in both directions. What the card cannot do the kernel does at its door.
+    /// Super-packets and unfinished checksums are sent; what the card cannot do the kernel does at its door. Both are always received: that is not
+    /// for a reader to choose.
     pub offload: bool,
     /// Frames that may be on their way, from [`SLOTS_MIN`] to [`SLOTS_MAX`]: 64 KiB of locked memory each.
     pub slots: usize,
@@ -142,7 +143,7 @@ impl PacketDevice {
             move |e: io::Error| refused(doing, &e)
         };
         let input = open_socket().map_err(failed("opening a packet socket"))?;
-        set_up_input(&input, link.index(), options.offload).map_err(failed("receiving"))?;
+        set_up_input(&input, link.index()).map_err(failed("receiving"))?;
         let input = input::Input::new(input, link.index()).map_err(failed("watching for the end"))?;
         let output = open_socket().map_err(failed("opening a packet socket"))?;
         set_up_output(&output, link.index(), options.offload, size)
@@ -159,7 +160,7 @@ impl PacketDevice {
             ring,
             bql: options.bql.then(Bql::new),
             now: Instant::ZERO,
-            reader: recv::Reader::new(options.offload),
+            reader: recv::Reader::new(),
             counters: PacketCounters::default(),
             name,
         })
@@ -251,8 +252,9 @@ fn open_socket() -> io::Result<OwnedFd> {
     socket::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0)
 }
 
-fn set_up_input(fd: &OwnedFd, index: u32, offload: bool) -> io::Result<()> {
-    option(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, i32::from(offload))?;
+fn set_up_input(fd: &OwnedFd, index: u32) -> io::Result<()> {
+    // Whatever we send: what the card or a neighbour on this host has merged, or left the checksum of to others, is told nowhere else.
+    option(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
     // What this stack and its host send through the interface is none of our input.
     option(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
     socket::attach_filter(Some(fd.as_fd()), &UNTAGGED)?;

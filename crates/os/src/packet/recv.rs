@@ -19,23 +19,18 @@ const ETHERNET_HEADER: usize = 14;
 pub(super) struct Reader {
     pool: Pool,
     buffer: BytesMut,
-    /// Bytes of the virtio-net header.
-    skip: usize,
 }
 
 impl Reader {
-    pub(super) fn new(offload: bool) -> Self {
+    pub(super) fn new() -> Self {
         let mut pool = Pool::new(READ_BYTES);
         let buffer = pool.take();
-        Self { pool, buffer, skip: if offload { VNET_HDR_SHORT } else { 0 } }
+        Self { pool, buffer }
     }
 
     /// The offload state of the frame in the buffer; `None` when its header is wrong or there is no frame.
     fn offload(&self) -> Option<Offload> {
-        let (header, frame) = self.buffer.split_at_checked(self.skip)?;
-        if header.is_empty() {
-            return (frame.len() > ETHERNET_HEADER).then(Offload::default);
-        }
+        let (header, frame) = self.buffer.split_at_checked(VNET_HDR_SHORT)?;
         // Frames that are not IP have no version to agree with: they carry no super-packet.
         vnet::decode(header, frame, ETHERNET_HEADER).ok()
     }
@@ -83,7 +78,7 @@ impl PacketDevice {
                 self.counters.malformed += 1;
                 continue;
             };
-            let (frame, _) = reader.pool.freeze(&mut reader.buffer, reader.skip);
+            let (frame, _) = reader.pool.freeze(&mut reader.buffer, VNET_HDR_SHORT);
             let packet = Packet::received(frame, offload, at);
             bytes += packet.len();
             self.counters.frames_in += 1;
