@@ -261,7 +261,17 @@ fn set_up_input(fd: &OwnedFd, index: u32) -> io::Result<()> {
     // Beyond the host's limit only with CAP_NET_ADMIN; otherwise as much as it allows.
     option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, RECV_BUFFER)
         .or_else(|_| option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, RECV_BUFFER))?;
+    every_group(fd, index)?;
     bind(fd, index, EVERY_PROTOCOL)
+}
+
+/// Frames to any group come in as long as the socket lives (`struct packet_mreq`). The card filters them, by the groups that the kernel is in:
+/// questions about an address of IPv6 go to the group of that address (RFC 4861 section 7.2.2), and the kernel is in those of its own.
+fn every_group(fd: &OwnedFd, index: u32) -> io::Result<()> {
+    let mut member = [0; 16];
+    member[..4].copy_from_slice(&index.to_ne_bytes());
+    member[4..6].copy_from_slice(&(libc::PACKET_MR_ALLMULTI as u16).to_ne_bytes());
+    socket::setsockopt(Some(fd.as_fd()), libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, Some(&member), 16)
 }
 
 fn set_up_output(fd: &OwnedFd, index: u32, offload: bool, size: RingSize) -> io::Result<()> {

@@ -202,6 +202,21 @@ fn open(name: &str) -> PacketDevice {
     PacketDevice::open(&PacketOptions { bql: false, ..PacketOptions::new(name) }).unwrap()
 }
 
+/// Pairs of interfaces filter nothing, cards do: by what the kernel tells them.
+#[test]
+fn frames_to_all_groups_are_asked_for_as_long_as_it_is_open() {
+    with_pair(|| {
+        let asks = || {
+            let output = Command::new("ip").args(["-d", "link", "show", "va"]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().contains("allmulti 1")
+        };
+        let a = open("va");
+        assert!(asks());
+        drop(a);
+        assert!(!asks());
+    });
+}
+
 #[test]
 fn what_waits_in_the_kernels_queue_keeps_its_slot() {
     with_pair(|| {
