@@ -1,8 +1,9 @@
 //! The stack on a network interface of the kernel (AF_PACKET), against the kernel's TCP behind a pair of interfaces, each test
 //! in namespaces that it makes.
-use lowwater::blocking::{TcpListener, TcpStream};
+use lowwater::blocking::{TcpListener, TcpStream, UdpSocket};
 use lowwater::{PacketOptions, Stack};
 use lowwater_os::netns::{NetNs, net_admin};
+use lowwater_os::socket::setsockopt;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -116,6 +117,34 @@ fn the_kernel_connects_to_us() {
     client.read_to_string(&mut text).unwrap();
     server.join().unwrap();
     assert_eq!(text, "asked, answered\n");
+}
+
+/// A program of the kernel's hands over many datagrams in one call (UDP_SEGMENT), as those of QUIC do: a pair of interfaces passes them on uncut.
+#[test]
+fn datagrams_that_were_sent_at_once_arrive_one_by_one() {
+    const UDP_SEGMENT: i32 = 103;
+    if !net_admin() {
+        return;
+    }
+    let world = World::new();
+    world.far.run(|| command("ip addr add fd78::1/64 dev vb nodad"));
+    let builder = Stack::builder().packet("va").address(&format!("{STACK}/24")).address("fd78::2/64");
+    let stack = world.near.run(|| builder.build().unwrap());
+    for (theirs, ours) in [(at(KERNEL, 0), at(STACK, 7)), (at("fd78::1", 0), at("fd78::2", 7))] {
+        let socket = UdpSocket::bind(&stack, ours).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let sender = world.far.run(|| std::net::UdpSocket::bind(theirs)).unwrap();
+        sender.connect(ours).unwrap();
+        let size = 1_000_i32.to_ne_bytes();
+        setsockopt(Some(sender.as_fd()), 17, UDP_SEGMENT, Some(&size), 4).unwrap();
+        let data = pattern(5_500);
+        assert_eq!(sender.send(&data).unwrap(), 5_500);
+        for part in data.chunks(1_000) {
+            let mut buffer = [0; 9_000];
+            let n = socket.recv_from(&mut buffer).unwrap().0;
+            assert!(buffer[..n] == *part, "{n} bytes of {}", part.len());
+        }
+    }
 }
 
 /// A connection to the kernel, and what its reader hears once nothing more comes.

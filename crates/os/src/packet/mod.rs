@@ -3,6 +3,7 @@
 //! Frames leave through a ring shared with the kernel, and a slot comes back when the interface is done with its frame: the
 //! first link on which small queues see what really waits, in the kernel's queueing discipline and in the card. Both
 //! directions carry super-packets and unfinished checksums behind a virtio-net header.
+mod datagrams;
 mod input;
 mod recv;
 mod ring;

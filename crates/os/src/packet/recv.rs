@@ -1,18 +1,19 @@
 //! Frames from the interface: one system call each, without a copy for super-packets.
-use super::PacketDevice;
+use super::{PacketDevice, datagrams};
 use crate::pool::Pool;
 use crate::sys;
 use crate::vnet::{self, VNET_HDR_SHORT};
 use bytes::BytesMut;
 use lowwater_core::base::Instant;
 use lowwater_core::packet::{Offload, Packet};
+use lowwater_wire::vnet_hdr::VnetHdr;
 use rustix::io::{Errno, retry_on_intr};
 use std::io;
 
 /// Largest read: virtio-net header, Ethernet header, the largest IP packet, rounded up.
 const READ_BYTES: usize = 65_536 + 64;
 /// Length of an Ethernet header.
-const ETHERNET_HEADER: usize = 14;
+pub(super) const ETHERNET_HEADER: usize = 14;
 
 /// Buffers for reads.
 #[derive(Debug)]
@@ -37,8 +38,8 @@ impl Reader {
 }
 
 impl PacketDevice {
-    /// Appends frames to `into`, as having arrived `at`, until `max` of them or more than `max_bytes` are there. True when more
-    /// may wait.
+    /// Appends frames to `into`, as having arrived `at`, until `max` of them or more than `max_bytes` are there; one with several datagrams of UDP
+    /// is appended as these, and counts once. True when more may wait.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] when the interface was deleted, or has left the network namespace; else what the kernel says of the socket.
@@ -75,7 +76,7 @@ impl PacketDevice {
                 Err(e) => return Err(e.into()),
             }
             let Some(offload) = reader.offload() else {
-                self.counters.malformed += 1;
+                bytes += self.take_datagrams(at, into);
                 continue;
             };
             let (frame, _) = reader.pool.freeze(&mut reader.buffer, VNET_HDR_SHORT);
@@ -86,6 +87,21 @@ impl PacketDevice {
             into.push(packet);
         }
         Ok(true)
+    }
+
+    /// Appends the datagrams of a frame that has several of them, or counts it as malformed; their bytes.
+    fn take_datagrams(&mut self, at: Instant, into: &mut Vec<Packet>) -> usize {
+        let before = into.len();
+        if let Some((header, frame)) = self.reader.buffer.split_at_checked(VNET_HDR_SHORT)
+            && let Some(datagrams) = VnetHdr::parse(header).ok().and_then(|h| datagrams::cut(&h, frame))
+        {
+            into.extend(datagrams.map(|(bytes, offload)| Packet::received(bytes, offload, at)));
+        }
+        let bytes = into[before..].iter().map(Packet::len).sum();
+        self.counters.frames_in += (into.len() - before) as u64;
+        self.counters.bytes_in += bytes as u64;
+        self.counters.malformed += u64::from(into.len() == before);
+        bytes
     }
 
     /// Nothing waits any more.
