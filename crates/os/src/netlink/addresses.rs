@@ -2,6 +2,9 @@
 use super::msg::{self, Message, NLM_F_DUMP};
 use super::{IFA_ADDRESS, IFA_LOCAL, exchange, number, sockets};
 use crate::error::SetupError;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::cell::Cell;
 use std::net::IpAddr;
 
 /// Length of `struct ifaddrmsg`.
@@ -21,29 +24,47 @@ pub struct Held {
     pub prefix: u8,
 }
 
+/// How often a list is asked for that changes while it is read.
+const LISTS_MAX: u32 = 16;
+
 /// All addresses of the calling thread's network namespace, of both families; needs no privileges.
 ///
 /// # Errors
-/// [`SetupError::Os`] when the process is out of descriptors, or there are more than half a mebibyte of answers.
+/// [`SetupError::Os`] when the process is out of descriptors, there are more than half a mebibyte of answers, or addresses come and go all the
+/// time.
 pub fn addresses() -> Result<Vec<Held>, SetupError> {
-    const SEQ: u32 = 1;
     let (socket, lookup) = sockets()?;
-    let mut request = Message::new(libc::RTM_GETADDR, NLM_F_DUMP, SEQ);
-    request.u8(libc::AF_UNSPEC as u8).u8(0).u8(0).u8(0).u32(0);
-    let mut found = Vec::new();
-    let mut take = |kind, body: &[u8]| {
-        if kind == libc::RTM_NEWADDR {
-            found.extend(parse(body));
-        }
-    };
-    exchange(&socket, &request.finish(), SEQ, &mut take)
-        .map_err(|e| SetupError::from_errno("listing the kernel's addresses", e))?;
     let named = |(index, ip, prefix)| {
         // A device that is gone meanwhile has no addresses any more.
         let device = rustix::net::netdevice::index_to_name(&lookup, index).ok()?;
         Some(Held { device, ip, prefix })
     };
-    Ok(found.into_iter().filter_map(named).collect())
+    Ok(held(&socket, &Cell::new(0))?.into_iter().filter_map(named).collect())
+}
+
+/// Those of the socket's namespace: index of the device, address and prefix of each.
+pub(super) fn held(socket: &OwnedFd, seq: &Cell<u32>) -> Result<Vec<(u32, IpAddr, u8)>, SetupError> {
+    let mut found = Vec::new();
+    for _ in 0..LISTS_MAX {
+        let seq = seq.replace(seq.get().wrapping_add(1)).wrapping_add(1);
+        let mut request = Message::new(libc::RTM_GETADDR, NLM_F_DUMP, seq);
+        request.u8(libc::AF_UNSPEC as u8).u8(0).u8(0).u8(0).u32(0);
+        let mut take = |kind, body: &[u8]| {
+            if kind == libc::RTM_NEWADDR {
+                found.extend(parse(body));
+            }
+        };
+        match exchange(socket, &request.finish(), seq, &mut take) {
+            Ok(()) => return Ok(found),
+            Err(Errno::INTR) => found.clear(),
+            Err(e) => return Err(failed(e)),
+        }
+    }
+    Err(failed(Errno::INTR))
+}
+
+fn failed(errno: Errno) -> SetupError {
+    SetupError::from_errno("listing the kernel's addresses", errno)
 }
 
 /// Index of the device, address and prefix. The end of a tunnel has its own address as `IFA_LOCAL`, the peer's as the other.

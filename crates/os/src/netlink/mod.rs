@@ -10,7 +10,9 @@ pub use routes::route_metrics;
 
 use crate::error::SetupError;
 use core::time::Duration;
-use msg::{Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, NLMSG_DONE, NLMSG_ERROR};
+use msg::{
+    Answer, Message, NLM_F_CREATE, NLM_F_DUMP_INTR, NLM_F_EXCL, NLM_F_REPLACE, NLMSG_DONE, NLMSG_ERROR,
+};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -178,6 +180,15 @@ impl Link {
         Ok(())
     }
 
+    /// Whether the device has an address with this prefix; needs no privileges.
+    ///
+    /// # Errors
+    /// As [`addresses()`].
+    pub fn has_address(&self, ip: IpAddr, prefix: u8) -> Result<bool, SetupError> {
+        let held = addresses::held(&self.socket, &self.seq)?;
+        Ok(held.contains(&(self.index, ip, prefix)))
+    }
+
     /// Takes an address away.
     ///
     /// # Errors
@@ -327,7 +338,8 @@ fn sockets() -> Result<(OwnedFd, OwnedFd), SetupError> {
     Ok((socket, lookup))
 }
 
-/// Sends a request and hands what comes before its acknowledgement, or before the end of a list, to `take`.
+/// Sends a request and hands what comes before its acknowledgement, or before the end of a list, to `take`. EINTR for a list of what has
+/// changed meanwhile.
 fn exchange(
     socket: &OwnedFd,
     message: &[u8],
@@ -335,13 +347,20 @@ fn exchange(
     take: &mut dyn FnMut(u16, &[u8]),
 ) -> Result<(), Errno> {
     sendto(socket, message, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    answered(socket, seq, take)
+}
+
+fn answered(socket: &OwnedFd, seq: u32, take: &mut dyn FnMut(u16, &[u8])) -> Result<(), Errno> {
     let mut bytes = [0u8; 8192];
+    let mut changed = false;
     for _ in 0..ANSWERS_MAX {
         let (len, _) = rustix::io::retry_on_intr(|| recv(socket, &mut bytes, RecvFlags::empty()))?;
-        for (kind, body) in msg::answers(&bytes[..len], seq) {
+        for Answer { kind, flags, body } in msg::answers(&bytes[..len], seq) {
+            changed |= flags & NLM_F_DUMP_INTR != 0;
             match (kind, msg::error_code(body)) {
-                (NLMSG_DONE, _) | (NLMSG_ERROR, Some(0)) => return Ok(()),
-                (NLMSG_ERROR, code) => {
+                (NLMSG_DONE, None | Some(0)) if changed => return Err(Errno::INTR),
+                (NLMSG_DONE, None) | (NLMSG_DONE | NLMSG_ERROR, Some(0)) => return Ok(()),
+                (NLMSG_DONE | NLMSG_ERROR, code) => {
                     return Err(code.map_or(Errno::PROTO, Errno::from_raw_os_error));
                 }
                 _ => take(kind, body),

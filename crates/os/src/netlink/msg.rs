@@ -9,6 +9,8 @@ pub(super) const NLMSG_ERROR: u16 = 2;
 pub(super) const NLMSG_DONE: u16 = 3;
 pub(super) const NLM_F_REQUEST: u16 = 1;
 pub(super) const NLM_F_ACK: u16 = 4;
+/// What is listed has changed meanwhile: something may be missing, or there twice.
+pub(super) const NLM_F_DUMP_INTR: u16 = 0x10;
 pub(super) const NLM_F_REPLACE: u16 = 0x100;
 /// A list of all (`NLM_F_ROOT` and `NLM_F_MATCH`).
 pub(super) const NLM_F_DUMP: u16 = 0x300;
@@ -68,24 +70,33 @@ impl Message {
     }
 }
 
-/// Type and body of each message in `bytes` that answers request `seq`.
-pub(super) fn answers(mut bytes: &[u8], seq: u32) -> impl Iterator<Item = (u16, &[u8])> {
+/// One message of an answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer<'a> {
+    pub(super) kind: u16,
+    pub(super) flags: u16,
+    pub(super) body: &'a [u8],
+}
+
+/// Each message in `bytes` that answers request `seq`.
+pub(super) fn answers(mut bytes: &[u8], seq: u32) -> impl Iterator<Item = Answer<'_>> {
     std::iter::from_fn(move || {
         loop {
             let header = bytes.first_chunk::<HEADER>()?;
             let len = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
             let kind = u16::from_ne_bytes([header[4], header[5]]);
+            let flags = u16::from_ne_bytes([header[6], header[7]]);
             let their_seq = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]);
             let body = bytes.get(HEADER..len)?;
             bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
             if their_seq == seq {
-                return Some((kind, body));
+                return Some(Answer { kind, flags, body });
             }
         }
     })
 }
 
-/// The error number in the body of an [`NLMSG_ERROR`]: 0 for success.
+/// The error number in the body of an [`NLMSG_ERROR`] or an [`NLMSG_DONE`]: 0 for success.
 pub(super) fn error_code(body: &[u8]) -> Option<i32> {
     Some(i32::from_ne_bytes(*body.first_chunk::<4>()?).saturating_neg())
 }
@@ -120,8 +131,8 @@ mod tests {
     #[test]
     fn answers_are_found_behind_other_messages_and_garbage_is_refused() {
         let answer = |bytes: &[u8], seq| {
-            let mut found = answers(bytes, seq).filter(|(kind, _)| *kind == NLMSG_ERROR);
-            found.next().and_then(|(_, body)| error_code(body))
+            let mut found = answers(bytes, seq).filter(|answer| answer.kind == NLMSG_ERROR);
+            found.next().and_then(|answer| error_code(answer.body))
         };
         let mut other = Message::new(16, 0, 1);
         other.u8(1);

@@ -58,6 +58,28 @@ fn addresses_and_routes_come_and_go() {
     });
 }
 
+/// What a list ends with says whether it is one.
+#[test]
+fn a_list_that_changed_while_it_was_read_or_broke_off_is_none() {
+    use rustix::net::{send, socketpair};
+    let read = |flags: u16, code: i32| {
+        let (kernel, ours) =
+            socketpair(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::empty(), None).unwrap();
+        let mut entry = Message::new(libc::RTM_NEWADDR, flags, 7);
+        entry.u32(0);
+        let mut end = Message::new(NLMSG_DONE, 0, 7);
+        end.u32(code as u32);
+        for message in [entry, end] {
+            send(&kernel, &message.finish(), SendFlags::empty()).unwrap();
+        }
+        let mut entries = 0;
+        answered(&ours, 7, &mut |_, _| entries += 1).map(|()| entries)
+    };
+    assert_eq!(read(0, 0), Ok(1));
+    assert_eq!(read(NLM_F_DUMP_INTR, 0), Err(Errno::INTR));
+    assert_eq!(read(0, -libc::ENOBUFS), Err(Errno::NOBUFS));
+}
+
 #[test]
 fn all_addresses_of_the_kernel_are_listed() {
     if !net_admin() {
@@ -70,6 +92,8 @@ fn all_addresses_of_the_kernel_are_listed() {
         let own: Vec<IpAddr> = (1..=250).map(|n| Ipv4Addr::new(10, 9, 0, n).into()).collect();
         own.iter().for_each(|ip| lo.add_address(*ip, 24).unwrap());
         lo.add_address("fd09::1".parse().unwrap(), 64).unwrap();
+        assert!(lo.has_address("fd09::1".parse().unwrap(), 64).unwrap());
+        assert!(!lo.has_address("fd09::1".parse().unwrap(), 65).unwrap());
         let held = addresses().unwrap();
         assert!(held.iter().all(|h| h.device == "lo"));
         for (ip, prefix) in own.into_iter().map(|ip| (ip, 24)).chain([("fd09::1".parse().unwrap(), 64)]) {
