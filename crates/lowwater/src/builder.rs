@@ -97,7 +97,7 @@ impl Builder {
     }
 
     /// Adds a TUN device with offloads; see [`TunOptions::new`]. Needs CAP_NET_ADMIN, unless the device was made for this
-    /// user before.
+    /// user before, is up, and has the addresses of the kernel's side that are named.
     pub fn tun(self, name: &str) -> Self {
         self.tun_with(TunOptions::new(name))
     }
@@ -371,9 +371,14 @@ fn attach(core: &mut Core, planned: Planned) -> io::Result<Attached> {
         Open::Tun(options) => {
             let tun = Tun::open(&options)?;
             let link = tun.link()?;
-            link.up()?;
+            // What an administrator has done for this user already takes no privileges.
+            if !link.is_up()? {
+                link.up()?;
+            }
             for cidr in &planned.host_addresses {
-                link.add_address(cidr.addr(), cidr.len())?;
+                if !link.has_address(cidr.addr(), cidr.len())? {
+                    link.add_address(cidr.addr(), cidr.len())?;
+                }
             }
             Box::new(tun)
         }

@@ -4,9 +4,11 @@ use lowwater::core::base::{Rng, Tuple, Wait};
 use lowwater::{ConnectOptions, Layer, Stack, TunOptions};
 use lowwater_os::netns::{NetNs, net_admin};
 use lowwater_os::{Tun, entropy};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -149,6 +151,28 @@ fn over_ethernet() {
         let stack = stack(TunOptions { layer: Layer::Ethernet, ..options() });
         kernel_to_us(&stack, STACK4, 16 * MIB);
         us_to_kernel(&stack, KERNEL6, 16 * MIB);
+    });
+}
+
+/// As an administrator makes one for a user.
+#[test]
+fn a_device_that_was_made_for_this_user_takes_no_privileges() {
+    in_namespace(|| {
+        for line in [
+            "ip tuntap add lw0 mode tun vnet_hdr user 0",
+            &format!("ip addr add {KERNEL4}/24 dev lw0"),
+            "ip link set lw0 mtu 1400 up",
+        ] {
+            let mut words = line.split_whitespace();
+            assert!(Command::new(words.next().unwrap()).args(words).status().unwrap().success(), "{line}");
+        }
+        // Of this thread alone, which ends.
+        let mut sets = capabilities(None).unwrap();
+        sets.effective.remove(CapabilitySet::NET_ADMIN);
+        set_capabilities(None, sets).unwrap();
+        let builder = Stack::builder().tun("lw0").host_address(&format!("{KERNEL4}/24"));
+        let stack = builder.address(&format!("{STACK4}/24")).build().unwrap();
+        us_to_kernel(&stack, KERNEL4, MIB);
     });
 }
 
