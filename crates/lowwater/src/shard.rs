@@ -36,9 +36,10 @@ impl Mailbox {
         }
     }
 
-    fn take(&self, into: &mut Vec<Packet>) {
+    /// As having arrived `at`: when they were read is a time of another stack's clock.
+    fn take(&self, at: Instant, into: &mut Vec<Packet>) {
         let mut guard = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
-        into.extend(guard.0.drain(..));
+        into.extend(guard.0.drain(..).map(|packet| Packet { at, ..packet }));
         guard.1 = 0;
     }
 }
@@ -103,7 +104,7 @@ impl<P: Port> Port for ShardPort<P> {
     }
 
     fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
-        self.mailboxes[usize::from(self.me.0)].take(into);
+        self.mailboxes[usize::from(self.me.0)].take(at, into);
         // What came before a failure is handed out as well.
         let more = self.port.recv(at, max, &mut self.read);
         for packet in self.read.drain(..) {
@@ -145,5 +146,54 @@ impl<P: Port> Port for ShardPort<P> {
 
     fn retry_after(&self) -> Option<Duration> {
         self.port.retry_after()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use lowwater_core::packet::Offload;
+
+    /// A queue with these packets.
+    struct Queue(Vec<Bytes>);
+
+    impl Device for Queue {
+        fn submit(&mut self, _: Instant, _: Packet) -> Submit {
+            Submit::Completed
+        }
+    }
+
+    impl Port for Queue {
+        fn caps(&self) -> DeviceCaps {
+            DeviceCaps::plain(1_500)
+        }
+        fn recv(&mut self, at: Instant, _: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
+            into.extend(self.0.drain(..).map(|bytes| Packet::received(bytes, Offload::default(), at)));
+            Ok(false)
+        }
+        fn attach(&mut self, _: &Poller, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Each stack counts from when it was built. Round trips are measured by when a packet came.
+    #[test]
+    fn what_is_handed_over_has_come_by_the_clock_of_the_stack_that_gets_it() {
+        let segment = |port: u8| {
+            let mut bytes = vec![0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+            bytes.extend([0, port, 0, 80]);
+            bytes.resize(40, 0);
+            Bytes::from(bytes)
+        };
+        let queues = vec![Queue((0..64).map(segment).collect()), Queue(Vec::new())];
+        let [(mut first, _), (mut second, home)] =
+            <[_; 2]>::try_from(shards(queues, (1, 2))).ok().expect("two");
+        let (mut own, mut handed) = (Vec::new(), Vec::new());
+        first.recv(Instant::from_millis(90_000), 64, &mut own).expect("it is there");
+        second.recv(Instant::from_millis(7), 64, &mut handed).expect("it is there");
+        assert_eq!((own.len() + handed.len(), handed.len() as u64), (64, home.forwarded()));
+        assert!(!handed.is_empty() && handed.iter().all(|packet| packet.at == Instant::from_millis(7)));
+        assert!(own.iter().all(|packet| packet.at == Instant::from_millis(90_000)));
     }
 }
