@@ -3,7 +3,8 @@ use crate::devices::{Attached, Devices, input, output};
 use crate::port::BATCH_PACKETS;
 use crate::registry::Wakes;
 use crate::shared::{Inner, Phase, Shared};
-use lowwater_core::base::{Duration, Instant};
+use lowwater_core::base::{Duration, Instant, SocketId};
+use lowwater_core::sctp;
 use lowwater_core::tcp::State;
 use lowwater_os::{BusyPoll, Idle, Poller};
 use std::sync::{Arc, MutexGuard};
@@ -114,7 +115,11 @@ impl Driver {
                 Rest::More => {}
                 Rest::Until(until) => {
                     looked = self.look_around(&shared, until);
-                    if looked.is_none() && self.poller.wait(&shared.clock, Some(until), &mut ready).is_err() {
+                    if looked.is_none()
+                        && let Err(why) = self.poller.wait(&shared.clock, Some(until), &mut ready)
+                    {
+                        let failure = &mut shared.lock().failure;
+                        failure.get_or_insert_with(|| format!("the stack's thread cannot wait: {why}"));
                         return;
                     }
                 }
@@ -244,6 +249,9 @@ impl Driver {
                 _ => Phase::Stopped(inner.registry.len()),
             };
         }
+        if std::thread::panicking() {
+            inner.failure.get_or_insert_with(|| "who served the stack has panicked".to_owned());
+        }
         inner.registry.wake_everybody(&mut wakes);
         inner.sets.wake_everybody(&mut wakes);
         inner.asks.wake_everybody(&mut wakes);
@@ -322,12 +330,21 @@ fn end(inner: &mut Inner, now: Instant) {
     let mut aborted = inner.core.abort_orphans(now);
     let held: Vec<_> = inner.registry.ids().collect();
     for id in held {
-        // In TIME-WAIT both directions are over: nobody loses anything.
-        let over = matches!(inner.core.tcp_state(id), Ok(State::TimeWait | State::Close));
+        let lost = loses_something(inner, id);
         let ended = inner.core.peer_addr(id).is_ok() && inner.core.abort(now, id).is_ok();
-        aborted += usize::from(ended && !over);
+        aborted += usize::from(ended && lost);
     }
     inner.phase = Phase::Emptying(now + EMPTY_WITHIN, aborted);
+}
+
+/// A connection or an association that is not over. In TIME-WAIT both directions are.
+fn loses_something(inner: &Inner, id: SocketId) -> bool {
+    match (inner.core.tcp_state(id), inner.core.sctp_state(id)) {
+        (Ok(state), _) => !matches!(state, State::TimeWait | State::Close),
+        (_, Ok(state)) => state != sctp::State::Closed,
+        // A datagram socket, whose peer is but an address.
+        _ => false,
+    }
 }
 
 /// The end of the end: true when nothing waits in front of the devices, or it has waited long enough.
@@ -348,7 +365,7 @@ mod tests {
     use super::*;
     use crate::port::Port;
     use crate::registry::Side;
-    use lowwater_core::base::{DeviceId, SocketId, Wait};
+    use lowwater_core::base::{DeviceId, Wait};
     use lowwater_core::device::{Device, DeviceCaps, Submit};
     use lowwater_core::packet::Packet;
     use lowwater_core::stack::{Config, ListenAddr, ListenOptions, Stack as Core};

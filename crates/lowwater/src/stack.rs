@@ -157,7 +157,7 @@ impl Stack {
         self.handle.bell.wake();
     }
 
-    /// Why a device stopped working, where one did: a TUN or a network interface that was deleted, or the other end of a link in memory is gone: the partner's stack
+    /// Why a device stopped working, where one did, or the stack by itself (whoever served it has panicked): a TUN or a network interface that was deleted, or the other end of a link in memory is gone: the partner's stack
     /// of a [`link::pair`](crate::link::pair()), the last [`Link`](crate::link::Link) of a [`link::owned`](crate::link::owned()). Its
     /// routes went with it: connections that had no other way have ended with [`NetworkUnreachable`](std::io::ErrorKind::NetworkUnreachable), and so does
     /// connecting or sending there. Listeners go on, for other devices and the loopback one.

@@ -1,8 +1,10 @@
 //! Who waits for a socket, and what ends that: other threads, many that wait, the end of the stack.
-use lowwater::blocking::{SctpAssociation, SctpListener, TcpListener, TcpStream};
+use lowwater::blocking::{SctpAssociation, SctpListener, TcpListener, TcpStream, UdpSocket};
 use lowwater::core::base::Rng;
+use lowwater::core::device::{Device, DeviceCaps, Submit};
+use lowwater::core::packet::Packet;
 use lowwater::link::{self, Link, QueueLimit};
-use lowwater::port::NotNow;
+use lowwater::port::{NotNow, Port};
 use lowwater::ready::{Events, Set};
 use lowwater::{Builder, ListenOptions, Stack};
 use std::io::{self, Read as _, Write as _};
@@ -304,4 +306,47 @@ fn the_peer_hears_of_the_end_by_a_device_that_says_not_now() {
         let end = theirs.read(&mut [0; 9]).unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::ConnectionReset, "{seed}: {end}");
     }
+}
+
+/// Neither has anything to lose, and no reset tells anybody of it.
+#[test]
+fn a_shutdown_counts_neither_datagram_sockets_nor_associations_that_are_over() {
+    let (a, b) = two();
+    let datagrams = UdpSocket::bind(&b, "10.0.0.2:0").unwrap();
+    datagrams.connect("10.0.0.1:9").unwrap();
+    let listener = SctpListener::bind(&a, "10.0.0.1:7").unwrap();
+    let over = SctpAssociation::connect(&b, "10.0.0.1:7").unwrap();
+    drop(listener.accept().unwrap());
+    over.finish().unwrap();
+    let (_ours, _theirs) = connection(&a, &b);
+    assert_eq!(b.shutdown_blocking(Duration::ZERO).aborted, 1);
+}
+
+/// A device of the program's that cannot do what it should.
+struct Panics;
+
+impl Device for Panics {
+    fn submit(&mut self, _: lowwater::core::base::Instant, _: Packet) -> Submit {
+        panic!("on purpose")
+    }
+}
+
+impl Port for Panics {
+    fn caps(&self) -> DeviceCaps {
+        DeviceCaps::plain(1_500)
+    }
+    fn recv(&mut self, _: lowwater::core::base::Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn attach(&mut self, _: &lowwater_os::Poller, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_stack_whose_thread_has_panicked_says_so() {
+    let stack = Stack::builder().device(Panics).address("10.0.0.1/24").build().unwrap();
+    let end = TcpStream::connect(&stack, "10.0.0.2:1").unwrap_err();
+    assert_eq!(end.kind(), io::ErrorKind::NotConnected);
+    assert!(stack.failure().unwrap().contains("panicked"));
 }
