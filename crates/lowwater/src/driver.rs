@@ -241,14 +241,15 @@ impl Driver {
 
     /// Nobody is left waiting for a stack that has ended, however it ended.
     fn stop(&mut self) {
+        // Handles may live on; what the stack had of the system and of the program does not, before anybody hears of the end.
+        let devices = core::mem::take(&mut *self.shared.devices());
+        drop(devices);
         let mut wakes = Wakes::new();
         let mut inner = self.shared.lock();
-        if !matches!(inner.phase, Phase::Stopped(_)) {
-            inner.phase = match inner.phase {
-                Phase::Emptying(_, aborted) => Phase::Stopped(aborted),
-                _ => Phase::Stopped(inner.registry.len()),
-            };
-        }
+        inner.phase = match inner.phase {
+            Phase::Emptying(_, aborted) | Phase::Stopped(aborted) => Phase::Stopped(aborted),
+            Phase::Running | Phase::Draining(_) => Phase::Stopped(inner.registry.len()),
+        };
         if std::thread::panicking() {
             inner.failure.get_or_insert_with(|| "who served the stack has panicked".to_owned());
         }
@@ -258,9 +259,7 @@ impl Driver {
         wakes.extend(inner.mourners.drain(..));
         let observer = inner.observer.take();
         drop(inner);
-        // Handles may live on; what the stack had of the system and of the program does not.
-        let devices = core::mem::take(&mut *self.shared.devices());
-        drop((devices, observer));
+        drop(observer);
         wakes.into_iter().for_each(Waker::wake);
     }
 }
@@ -348,16 +347,12 @@ fn loses_something(inner: &Inner, id: SocketId) -> bool {
 }
 
 /// The end of the end: true when nothing waits in front of the devices, or it has waited long enough.
-fn stopped(inner: &mut Inner, now: Instant, devices: &Devices) -> bool {
-    let Phase::Emptying(until, aborted) = inner.phase else { return false };
+fn stopped(inner: &Inner, now: Instant, devices: &Devices) -> bool {
+    let Phase::Emptying(until, _) = inner.phase else { return false };
     let waits =
         |dev| inner.core.needs_transmit(dev) || inner.core.qdisc(dev).is_some_and(|q| q.stats.qlen > 0);
     let here = inner.devices.iter().any(|&dev| waits(dev));
-    if now < until && (here || devices.ports.iter().any(Attached::holds_something)) {
-        return false;
-    }
-    inner.phase = Phase::Stopped(aborted);
-    true
+    now >= until || !(here || devices.ports.iter().any(Attached::holds_something))
 }
 
 #[cfg(test)]

@@ -350,3 +350,47 @@ fn a_stack_whose_thread_has_panicked_says_so() {
     assert_eq!(end.kind(), io::ErrorKind::NotConnected);
     assert!(stack.failure().unwrap().contains("panicked"));
 }
+
+/// A device that takes its time to go.
+struct Slow(Arc<[AtomicBool; 2]>);
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.0[0].store(true, Relaxed);
+        thread::sleep(Duration::from_millis(200));
+        self.0[1].store(true, Relaxed);
+    }
+}
+
+impl Device for Slow {
+    fn submit(&mut self, _: lowwater::core::base::Instant, _: Packet) -> Submit {
+        Submit::Completed
+    }
+}
+
+impl Port for Slow {
+    fn caps(&self) -> DeviceCaps {
+        DeviceCaps::plain(1_500)
+    }
+    fn recv(&mut self, _: lowwater::core::base::Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn attach(&mut self, _: &lowwater_os::Poller, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Else the next stack finds the name of a TUN taken.
+#[test]
+fn a_stack_has_ended_when_its_devices_are_gone() {
+    let going = Arc::<[AtomicBool; 2]>::default();
+    let stack = Stack::builder().device(Slow(going.clone())).address("10.0.0.1/24").build().unwrap();
+    let first = stack.clone();
+    let first = thread::spawn(move || first.shutdown_blocking(Duration::ZERO));
+    while !going[0].load(Relaxed) {
+        thread::yield_now();
+    }
+    stack.shutdown_blocking(Duration::ZERO);
+    assert!(going[1].load(Relaxed));
+    first.join().unwrap();
+}
