@@ -133,7 +133,7 @@ impl TcpStream {
         self.0.mode.reading(|cx| self.0.sock.poll_chunk(cx, usize::MAX))
     }
 
-    /// Writes all of `data` without copying it; the stack holds it until the peer has acknowledged it.
+    /// Writes all of `data` without copying it; the stack holds it until the peer has acknowledged it, as [`tcp::TcpStream::write_bytes`] has it.
     ///
     /// # Errors
     /// As [`Write::write`]; part of it may have been written.

@@ -149,7 +149,8 @@ impl TcpStream {
         self.sock.try_send(data)
     }
 
-    /// Writes all of `data` without copying it; the stack holds it until the peer has acknowledged it.
+    /// Writes all of `data` without copying it; the stack holds it until the peer has acknowledged it, and then lets go of it under its lock:
+    /// where that runs code of yours ([`Bytes::from_owner`]), it must not call the stack.
     ///
     /// Not cancel-safe: when the future is dropped, part of it may have been written. [`TcpStream::write_bytes_some`] is.
     ///
