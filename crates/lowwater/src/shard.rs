@@ -11,6 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+/// ICMP of IPv6, where its header says what follows.
+const ICMPV6: u8 = 58;
+
 /// Packets that other shards have read and that are ours; what does not fit is dropped, as a full queue of a device does.
 #[derive(Debug, Default)]
 struct Mailbox {
@@ -92,6 +95,25 @@ pub fn shards<P: Port>(queues: Vec<P>, key: (u64, u64)) -> Vec<(ShardPort<P>, Ho
     queues.into_iter().zip(0..count).map(shard).collect()
 }
 
+/// Of ARP, or of neighbour discovery (RFC 4861 section 4): of no flow, and every stack has a table of its own. All of them answer a question, and
+/// all say the same.
+fn is_about_neighbours(packet: &Packet, link_len: usize) -> bool {
+    let (head, payload) = (packet.head.as_slice(), &packet.payload);
+    let byte = |at: usize| match at.checked_sub(head.len()) {
+        None => Some(head[at]),
+        Some(behind) => payload.get(behind).copied(),
+    };
+    let Some(kind) = link_len.checked_sub(2) else { return false };
+    match (byte(kind), byte(kind + 1)) {
+        (Some(8), Some(6)) => true,
+        (Some(0x86), Some(0xdd)) => {
+            byte(link_len + 6) == Some(ICMPV6)
+                && byte(link_len + 40).is_some_and(|kind| (133..=137).contains(&kind))
+        }
+        _ => false,
+    }
+}
+
 impl<P: Port> Device for ShardPort<P> {
     fn submit(&mut self, now: Instant, packet: Packet) -> Submit {
         self.port.submit(now, packet)
@@ -109,7 +131,11 @@ impl<P: Port> Port for ShardPort<P> {
         let more = self.port.recv(at, max, &mut self.read);
         for packet in self.read.drain(..) {
             let shard = self.steering.packet(&packet, self.link_len);
-            if shard == self.me {
+            if is_about_neighbours(&packet, self.link_len) {
+                let others = self.mailboxes.iter().enumerate().filter(|(n, _)| *n != usize::from(self.me.0));
+                others.for_each(|(_, mailbox)| mailbox.deliver(packet.clone()));
+                into.push(packet);
+            } else if shard == self.me {
                 into.push(packet);
             } else {
                 self.mailboxes[usize::from(shard.0)].deliver(packet);

@@ -1,6 +1,7 @@
 //! The kernel's TCP and ours over a TUN or TAP, each test in a network namespace that it makes.
 use lowwater::blocking::{TcpListener, TcpStream, UdpSocket};
 use lowwater::core::base::{Rng, Tuple, Wait};
+use lowwater::shard::Home;
 use lowwater::{ConnectOptions, Layer, Stack, TunOptions};
 use lowwater_os::netns::{NetNs, net_admin};
 use lowwater_os::{Tun, entropy};
@@ -348,5 +349,36 @@ fn two_shards_behind_one_device() {
         }
         let forwarded: u64 = homes.iter().map(lowwater::shard::Home::forwarded).sum();
         eprintln!("{accepted:?} connections per shard, {forwarded} packets handed over");
+    });
+}
+
+/// Answers about neighbours belong to no flow, and every stack has its own table.
+#[test]
+fn shards_behind_an_ethernet_device_all_find_their_neighbours() {
+    in_namespace(|| {
+        let queues = Tun::open_queues(&TunOptions { layer: Layer::Ethernet, ..options() }, 3).unwrap();
+        let link = queues[0].link().unwrap();
+        link.up().unwrap();
+        link.add_address(KERNEL4.parse().unwrap(), 24).unwrap();
+        link.add_address(KERNEL6.parse().unwrap(), 64).unwrap();
+        let address = |stack: &str, prefix| format!("{stack}/{prefix}");
+        let stacks: Vec<(Stack, Home)> = lowwater::shard::shards(queues, (1, 2))
+            .into_iter()
+            .map(|(port, home)| {
+                let builder = Stack::builder().device(port).address(&address(STACK4, 24));
+                (builder.address(&address(STACK6, 64)).build().unwrap(), home)
+            })
+            .collect();
+        for (theirs, ours) in [(KERNEL4, STACK4), (KERNEL6, STACK6)] {
+            let listener = std::net::TcpListener::bind(at(theirs, 0)).unwrap();
+            let remote = listener.local_addr().unwrap();
+            for (stack, home) in &stacks {
+                let port = (40_000..).find(|&p| home.owns(&Tuple::new(at(ours, p), remote))).unwrap();
+                let local = ConnectOptions { local: Some(at(ours, port)), options: None };
+                let client = TcpStream::connect_with(stack, remote, &local).unwrap();
+                let (server, _) = listener.accept().unwrap();
+                both_ways!(client, server, MIB);
+            }
+        }
     });
 }
