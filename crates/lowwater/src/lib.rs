@@ -55,6 +55,7 @@
 mod asks;
 pub mod blocking;
 mod builder;
+mod coop;
 mod devices;
 mod driver;
 mod error;

@@ -1,4 +1,5 @@
 //! A UDP socket for async programs.
+use crate::coop::polled;
 use crate::error::{invalid, io_error};
 use crate::family::meant;
 use crate::registry::Side;
@@ -7,7 +8,6 @@ use crate::stack::Stack;
 use bytes::Bytes;
 use lowwater_core::base::Error;
 use lowwater_core::stack::Stack as Core;
-use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::task::{Context, Poll};
@@ -76,7 +76,7 @@ impl UdpSocket {
     /// # Errors
     /// Those of [`UdpSocket::send_to`].
     pub async fn send_bytes_to(&self, data: Bytes, to: SocketAddr) -> io::Result<usize> {
-        poll_fn(|cx| self.poll_send_to(cx, &data, Some(to))).await
+        polled(|cx| self.poll_send_to(cx, &data, Some(to))).await
     }
 
     /// Sends a datagram to the connected peer.
@@ -86,7 +86,7 @@ impl UdpSocket {
     /// and those of [`UdpSocket::send_to`].
     pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
         let data = Bytes::copy_from_slice(data);
-        poll_fn(|cx| self.poll_send_to(cx, &data, None)).await
+        polled(|cx| self.poll_send_to(cx, &data, None)).await
     }
 
     /// Receives a datagram; what does not fit `buf` is lost.
@@ -103,7 +103,7 @@ impl UdpSocket {
     /// # Errors
     /// A pending error.
     pub async fn recv_bytes_from(&self) -> io::Result<(Bytes, SocketAddr)> {
-        poll_fn(|cx| self.poll_recv_from(cx)).await
+        polled(|cx| self.poll_recv_from(cx)).await
     }
 
     /// Receives a datagram of the connected peer.
@@ -164,7 +164,7 @@ impl UdpSocket {
     /// # Errors
     /// When the stack was shut down.
     pub async fn readable(&self) -> io::Result<()> {
-        poll_fn(|cx| self.sock.poll_ready(cx, Side::Read)).await
+        polled(|cx| self.sock.poll_ready(cx, Side::Read)).await
     }
 
     /// Our side.

@@ -417,6 +417,25 @@ macro_rules! parity {
                 let _ = soon(read.read(&mut [0; 1])).await;
             }
 
+            /// Whatever it waits for is there, each time.
+            #[tokio::test]
+            async fn a_task_that_never_waits_lets_others_run() {
+                let world = World::new();
+                let (mut client, server) = soon(connection(&world)).await;
+                client.write_all(b"x").await.unwrap();
+                soon(server.readable()).await.unwrap();
+                let busy = tokio::spawn(async move {
+                    loop {
+                        assert_eq!(server.peek(&mut [0; 1]).await.unwrap(), 1);
+                    }
+                });
+                for _ in 0..1_000 {
+                    tokio::task::yield_now().await;
+                }
+                busy.abort();
+                assert!(soon(busy).await.unwrap_err().is_cancelled());
+            }
+
             #[tokio::test]
             async fn datagrams() {
                 let world = World::new();

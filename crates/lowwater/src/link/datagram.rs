@@ -1,9 +1,9 @@
 //! A link of SCTP packets in datagrams that the application carries, in DTLS for example (RFC 8261): what WebRTC gateways need.
 use super::owned::{self, Link, LinkPacket, OwnedPort};
+use crate::coop::polled;
 use bytes::Bytes;
 use lowwater_core::base::{Carrier, Instant};
 use lowwater_core::device::{DeviceCaps, QueueLimit, datagram};
-use std::future::poll_fn;
 use std::io;
 use std::net::Ipv4Addr;
 use std::ops::Deref;
@@ -65,7 +65,7 @@ pub struct DatagramLink {
 impl DatagramLink {
     /// The next datagram of the stack; `None` when the stack is gone.
     pub async fn recv(&self) -> Option<Datagram> {
-        poll_fn(|cx| self.poll_recv(cx)).await
+        polled(|cx| self.poll_recv(cx)).await
     }
 
     /// [`DatagramLink::recv`] for programs without async.
@@ -99,7 +99,7 @@ impl DatagramLink {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for what cannot be an SCTP packet, or the stack is gone.
     pub async fn send(&self, peer: Ipv4Addr, datagram: Bytes) -> io::Result<()> {
-        poll_fn(|cx| self.poll_send(cx, peer, &datagram)).await
+        polled(|cx| self.poll_send(cx, peer, &datagram)).await
     }
 
     /// [`DatagramLink::send`] for programs without async.

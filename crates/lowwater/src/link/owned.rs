@@ -1,4 +1,5 @@
 //! A link that the application owns: it takes the stack's packets, carries them wherever it likes, and brings others.
+use crate::coop::polled;
 use crate::error::stopped;
 use crate::port::Port;
 use crate::waiters::Waiters;
@@ -8,7 +9,6 @@ use lowwater_core::device::{Device, DeviceCaps, LinkCredit, OwnedLink, QueueLimi
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_os::{Poller, Waker as Bell};
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::io;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -131,7 +131,7 @@ pub struct Link(Arc<End>);
 impl Link {
     /// The next packet of the stack; `None` when the stack is gone.
     pub async fn recv(&self) -> Option<LinkPacket> {
-        poll_fn(|cx| self.poll_recv(cx)).await
+        polled(|cx| self.poll_recv(cx)).await
     }
 
     /// [`Link::recv`] for programs without async.
@@ -170,7 +170,7 @@ impl Link {
     /// # Errors
     /// When the stack is gone.
     pub async fn send(&self, packet: Bytes) -> io::Result<()> {
-        poll_fn(|cx| self.poll_send(cx, &packet)).await
+        polled(|cx| self.poll_send(cx, &packet)).await
     }
 
     /// [`Link::send`] for programs without async.

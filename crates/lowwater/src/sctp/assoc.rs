@@ -1,5 +1,6 @@
 //! An association for async programs: one-to-one, and one among many as its socket shows it.
 use super::{AssocId, ConnectOptions, all, association_calls, to_meant, why};
+use crate::coop::polled;
 use crate::error::IntoIo;
 use crate::family::all_meant;
 use crate::options;
@@ -94,7 +95,7 @@ impl SctpAssociation {
     /// # Errors
     /// Those of [`send`](Self::send).
     pub async fn send_bytes(&self, data: Bytes, info: SendInfo) -> io::Result<()> {
-        poll_fn(|cx| self.poll_send(cx, &data, info)).await
+        polled(|cx| self.poll_send(cx, &data, info)).await
     }
 
     /// [`send_bytes`](Self::send_bytes) as a poll function; `data` shares its memory.
@@ -136,7 +137,7 @@ impl SctpAssociation {
     /// # Errors
     /// Those of [`recv`](Self::recv).
     pub async fn recv_part(&self, max: usize) -> io::Result<Option<Received>> {
-        poll_fn(|cx| self.poll_recv(cx, max)).await
+        polled(|cx| self.poll_recv(cx, max)).await
     }
 
     /// As [`recv`](Self::recv), a message in the pieces that came in packets: nothing is put together, so nothing is copied.
@@ -144,7 +145,7 @@ impl SctpAssociation {
     /// # Errors
     /// Those of [`recv`](Self::recv).
     pub async fn recv_piece(&self) -> io::Result<Option<Received>> {
-        poll_fn(|cx| self.sock.poll(cx, Side::Read, Core::sctp_recv_piece)).await
+        polled(|cx| self.sock.poll(cx, Side::Read, Core::sctp_recv_piece)).await
     }
 
     /// [`recv_part`](Self::recv_part) as a poll function.
@@ -168,7 +169,7 @@ impl SctpAssociation {
     /// # Errors
     /// When the stack was shut down.
     pub async fn readable(&self) -> io::Result<()> {
-        poll_fn(|cx| self.sock.poll_ready(cx, Side::Read)).await
+        polled(|cx| self.sock.poll_ready(cx, Side::Read)).await
     }
 
     /// Waits until it is writable by the half rule: half of the send buffer is free, and less than half of the low-water mark is
@@ -177,7 +178,7 @@ impl SctpAssociation {
     /// # Errors
     /// When the stack was shut down.
     pub async fn writable(&self) -> io::Result<()> {
-        poll_fn(|cx| self.sock.poll_ready(cx, Side::Write)).await
+        polled(|cx| self.sock.poll_ready(cx, Side::Write)).await
     }
 
     /// Waits until a stream is writable by the half rule of [`SctpOptions::stream_lowat`](super::SctpOptions::stream_lowat), and the association as

@@ -1,12 +1,12 @@
 //! A listener of associations for async programs.
 use super::assoc::SctpAssociation;
 use super::{ListenOptions, all, why};
+use crate::coop::polled;
 use crate::family::all_meant;
 use crate::options;
 use crate::sock::Sock;
 use crate::stack::Stack;
 use lowwater_core::sctp::SctpOptions;
-use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::task::{Context, Poll};
@@ -40,7 +40,7 @@ impl SctpListener {
     /// # Errors
     /// When the stack was shut down.
     pub async fn accept(&self) -> io::Result<(SctpAssociation, SocketAddr)> {
-        poll_fn(|cx| self.poll_accept(cx)).await
+        polled(|cx| self.poll_accept(cx)).await
     }
 
     /// [`SctpListener::accept`] as a poll function.

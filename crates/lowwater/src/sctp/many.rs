@@ -2,6 +2,7 @@
 use super::assoc::{Association, SctpAssociation, connected};
 use super::listener::listen;
 use super::{AssocId, ListenOptions, all, bound, to_meant, why};
+use crate::coop::polled;
 use crate::error::{io_error, stopped};
 use crate::family::{all_meant, meant};
 use crate::registry::Side;
@@ -189,7 +190,7 @@ impl SctpSocket {
     /// # Errors
     /// When the stack was shut down.
     pub async fn recv_part(&self, max: usize) -> io::Result<(AssocId, Received)> {
-        poll_fn(|cx| self.poll_recv(cx, max)).await
+        polled(|cx| self.poll_recv(cx, max)).await
     }
 
     /// [`recv_part`](Self::recv_part) as a poll function.

@@ -1,6 +1,7 @@
 //! A TCP listener for async programs, with or without questions before the handshake.
 use super::incoming::Incoming;
 use super::stream::TcpStream;
+use crate::coop::polled;
 use crate::error::{invalid, io_error};
 use crate::family::meant;
 use crate::options;
@@ -9,7 +10,6 @@ use crate::sock::Sock;
 use crate::stack::Stack;
 use lowwater_core::stack::{ListenAddr, ListenOptions as CoreOptions};
 use lowwater_core::tcp::SocketOptions;
-use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::task::{Context, Poll};
@@ -108,7 +108,7 @@ impl TcpListener {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a listener that asks; see [`TcpListener`].
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        poll_fn(|cx| self.poll_accept(cx)).await
+        polled(|cx| self.poll_accept(cx)).await
     }
 
     /// [`TcpListener::accept`] as a poll function.
@@ -138,7 +138,7 @@ impl TcpListener {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a listener that does not ask; see [`TcpListener`].
     pub async fn incoming_request(&self) -> io::Result<Incoming> {
-        poll_fn(|cx| self.poll_incoming(cx)).await
+        polled(|cx| self.poll_incoming(cx)).await
     }
 
     /// [`TcpListener::incoming_request`] as a poll function.

@@ -1,5 +1,6 @@
 //! A TCP connection for async programs.
 use super::split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
+use crate::coop::polled;
 use crate::error::{invalid, io_error};
 use crate::family::meant;
 use crate::options;
@@ -97,7 +98,7 @@ impl TcpStream {
     /// # Errors
     /// The connection's error.
     pub async fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        poll_fn(|cx| self.sock.poll_recv(cx, buf, true)).await
+        polled(|cx| self.sock.poll_recv(cx, buf, true)).await
     }
 
     /// Waits until something can be read: data, the end, or an error.
@@ -105,7 +106,7 @@ impl TcpStream {
     /// # Errors
     /// See [`TcpStream`].
     pub async fn readable(&self) -> io::Result<()> {
-        poll_fn(|cx| self.sock.poll_ready(cx, Side::Read)).await
+        polled(|cx| self.sock.poll_ready(cx, Side::Read)).await
     }
 
     /// Waits until something can be written, by Linux's rule: a third of the buffer is free, and less than half of
@@ -114,7 +115,7 @@ impl TcpStream {
     /// # Errors
     /// See [`TcpStream`].
     pub async fn writable(&self) -> io::Result<()> {
-        poll_fn(|cx| self.sock.poll_ready(cx, Side::Write)).await
+        polled(|cx| self.sock.poll_ready(cx, Side::Write)).await
     }
 
     /// [`TcpStream::readable`] as a poll function.
@@ -168,7 +169,7 @@ impl TcpStream {
     /// # Errors
     /// The connection's error.
     pub async fn write_bytes_some(&self, data: &mut Bytes) -> io::Result<usize> {
-        poll_fn(|cx| self.sock.poll_send_bytes(cx, data)).await
+        polled(|cx| self.sock.poll_send_bytes(cx, data)).await
     }
 
     /// The next piece of the stream, as it lies in the received packet, without a copy; `None` at the end.
@@ -176,7 +177,7 @@ impl TcpStream {
     /// # Errors
     /// The connection's error.
     pub async fn read_chunk(&self) -> io::Result<Option<Bytes>> {
-        poll_fn(|cx| self.sock.poll_chunk(cx, usize::MAX)).await
+        polled(|cx| self.sock.poll_chunk(cx, usize::MAX)).await
     }
 
     /// [`TcpStream::read_chunk`] as a poll function, with an upper bound in bytes.
