@@ -179,6 +179,16 @@ async fn connections_of_an_any_address_listener_outlive_it() {
 }
 
 #[test]
+fn an_any_address_listener_that_is_none_changes_nothing() {
+    let (a, _b) = two();
+    let listen = || TcpListener::listen(&a, &ListenOptions { ask: true, ..ListenOptions::default() });
+    let _first = listen().unwrap();
+    assert_eq!(TcpListener::bind_any(&a).unwrap_err().kind(), ErrorKind::AddrInUse);
+    let foreign = blocking::TcpListener::bind(&a, "192.0.2.1:80").unwrap_err();
+    assert_eq!(foreign.kind(), ErrorKind::AddrNotAvailable);
+}
+
+#[test]
 fn blocking_programs_are_asked_too() {
     let (a, b) = two();
     let options = ListenOptions {

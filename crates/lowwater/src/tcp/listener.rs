@@ -75,13 +75,14 @@ impl TcpListener {
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`] when there is such a listener.
     pub fn bind_any(stack: &Stack) -> io::Result<Self> {
+        let listener = Self::listen(stack, &ListenOptions { ask: true, ..ListenOptions::default() })?;
         stack.handle.enter_live(|inner, _, _| {
             for &dev in &inner.devices {
                 inner.core.set_any_address(dev, true).map_err(io_error)?;
             }
             Ok(())
         })?;
-        Self::listen(stack, &ListenOptions { ask: true, ..ListenOptions::default() })
+        Ok(listener)
     }
 
     /// Listens as `options` say.
