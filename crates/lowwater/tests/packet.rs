@@ -1,9 +1,13 @@
 //! The stack on a network interface of the kernel (AF_PACKET), against the kernel's TCP behind a pair of interfaces, each test
 //! in namespaces that it makes.
-use lowwater::blocking::{TcpListener, TcpStream, UdpSocket};
+use lowwater::blocking::{SctpListener, TcpListener, TcpStream, UdpSocket};
+use lowwater::core::device::{Device as _, Submit};
+use lowwater::core::packet::{Csum, Offload, Packet};
 use lowwater::{PacketOptions, Stack};
 use lowwater_os::netns::{NetNs, net_admin};
 use lowwater_os::socket::setsockopt;
+use lowwater_os::{Link, PacketDevice};
+use lowwater_wire::checksum::checksum;
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -145,6 +149,36 @@ fn datagrams_that_were_sent_at_once_arrive_one_by_one() {
             assert!(buffer[..n] == *part, "{n} bytes of {}", part.len());
         }
     }
+}
+
+/// The kernel's SCTP leaves its CRC32c to a pair of interfaces, which leaves it to nobody. Here a packet socket does as that SCTP: not every kernel has it.
+#[test]
+fn a_crc_that_was_left_unfinished_on_this_host_is_good() {
+    if !net_admin() {
+        return;
+    }
+    let world = World::new();
+    let stack = world.stack(PacketOptions::new("va"));
+    let _listener = SctpListener::bind(&stack, at(STACK, 7)).unwrap();
+    let mut peer = world.far.run(|| PacketDevice::open(&PacketOptions::new("vb"))).unwrap();
+    let mut ip = [0x45, 0, 0, 52, 0, 0, 0x40, 0, 64, 132, 0, 0, 10, 78, 0, 1, 10, 78, 0, 2];
+    let sum = checksum(&ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    // Ports 9 and 7, no tag, no CRC32c, and INIT: a tag, a window, one stream each way, a first TSN.
+    let init =
+        [0, 9, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 20, 1, 2, 3, 4, 0, 1, 0, 0, 0, 1, 0, 1, 5, 6, 7, 8];
+    let to = world.near.run(|| Link::by_name("va").unwrap().ethernet().unwrap().unwrap());
+    let frame = [&to[..], &peer.caps().ethernet.unwrap(), &[8, 0], &ip, &init].concat();
+    let csum = Csum::Partial { start: 20, offset: 8 };
+    let packet = Packet::received(frame.into(), Offload { csum, ..Offload::default() }, Default::default());
+    assert!(matches!(peer.submit(Default::default(), packet), Submit::Sent | Submit::Filled));
+    peer.flush();
+    let begun = Instant::now();
+    while stack.counters().sctp.in_sctp_packs == 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it never came");
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(stack.counters().sctp.checksum_errors, 0);
 }
 
 /// A connection to the kernel, and what its reader hears once nothing more comes.

@@ -13,6 +13,9 @@ pub(crate) const VNET_HDR_SHORT: usize = vnet_hdr::LEN;
 
 /// Offset of the checksum in the TCP header.
 const TCP_CSUM_OFFSET: u16 = 16;
+/// Offset of the CRC32c in SCTP's common header. A pair of interfaces passes it on unfinished (NETIF_F_SCTP_CRC); no other protocol has its
+/// checksum there.
+const SCTP_CSUM_OFFSET: u16 = 8;
 /// Offset of the byte with CWR (0x80) in the TCP header.
 const TCP_FLAGS: usize = 13;
 /// Shortest IP header, and shortest TCP header.
@@ -27,7 +30,12 @@ pub(crate) fn decode(header: &[u8], frame: &[u8], link_len: usize) -> Result<Off
     let version = frame.get(link_len).ok_or(Malformed::Truncated)? >> 4;
     let csum = if header.needs_csum() {
         let start = usize::from(header.csum_start).checked_sub(link_len).filter(|s| *s >= MIN_HEADER);
-        Csum::Partial { start: start.ok_or(Malformed::Field)? as u16, offset: header.csum_offset }
+        let start = start.ok_or(Malformed::Field)? as u16;
+        match header.csum_offset {
+            // A CRC that has not left this host either, and is no sum that could be finished.
+            SCTP_CSUM_OFFSET => Csum::Valid,
+            offset => Csum::Partial { start, offset },
+        }
     } else if header.data_valid() {
         Csum::Valid
     } else {
@@ -114,6 +122,7 @@ mod tests {
         for (link, h, version, want) in [
             (0, header(0, 0, 0, 0, 0), 4, Offload::default()),
             (0, header(2, 0, 0, 0, 0), 4, Offload { csum: Csum::Valid, ..Offload::default() }),
+            (14, header(1, 0, 0, 34, 8), 4, Offload { csum: Csum::Valid, ..Offload::default() }),
             (
                 0,
                 header(1, 0, 0, 20, 6),
@@ -166,6 +175,7 @@ mod tests {
         let v4 = frame(4, 0, 100);
         for (what, h) in [
             ("checksum starts inside the IP header", header(1, 0, 0, 19, 16)),
+            ("SCTP's checksum starts inside the IP header", header(1, 0, 0, 19, 8)),
             ("checksum starts beyond the end", header(1, 0, 0, 100, 16)),
             ("checksum field beyond the end", header(1, 0, 0, 60, 39)),
             ("offsets that overflow", header(1, 0, 0, 0xffff, 0xffff)),
