@@ -113,7 +113,8 @@ impl Builder {
     }
 
     /// Adds a network interface of the kernel by packet sockets; see [`PacketOptions::new`]. The stack shares its Ethernet
-    /// address and needs an IP address of its own, which the kernel must not have. Needs CAP_NET_RAW.
+    /// address and needs an IP address of its own, which the kernel must not have. Where the kernel forwards what comes by this interface
+    /// (net.ipv4.ip_forward), it tells peers that the address is elsewhere or nowhere: switch that off for the interface. Needs CAP_NET_RAW.
     pub fn packet(self, interface: &str) -> Self {
         self.packet_with(PacketOptions::new(interface))
     }
