@@ -346,12 +346,14 @@ fn loses_something(inner: &Inner, id: SocketId) -> bool {
     }
 }
 
-/// The end of the end: true when nothing waits in front of the devices, or it has waited long enough.
+/// The end of the end: true when nothing waits to leave, or it has waited long enough.
 fn stopped(inner: &Inner, now: Instant, devices: &Devices) -> bool {
     let Phase::Emptying(until, _) = inner.phase else { return false };
     let waits =
         |dev| inner.core.needs_transmit(dev) || inner.core.qdisc(dev).is_some_and(|q| q.stats.qlen > 0);
-    let here = inner.devices.iter().any(|&dev| waits(dev));
+    let mut here = inner.devices.iter().any(|&dev| waits(dev));
+    // Whose link address is asked for.
+    inner.core.ip().neighbours().each_waiting(&mut |_| here = true);
     now >= until || !(here || devices.ports.iter().any(Attached::holds_something))
 }
 

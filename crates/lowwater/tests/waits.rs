@@ -2,16 +2,16 @@
 use lowwater::blocking::{SctpAssociation, SctpListener, TcpListener, TcpStream, UdpSocket};
 use lowwater::core::base::Rng;
 use lowwater::core::device::{Device, DeviceCaps, Submit};
-use lowwater::core::packet::Packet;
+use lowwater::core::packet::{Offload, Packet};
 use lowwater::link::{self, Link, QueueLimit};
 use lowwater::port::{NotNow, Port};
 use lowwater::ready::{Events, Set};
 use lowwater::{Builder, ListenOptions, Stack};
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -393,4 +393,72 @@ fn a_stack_has_ended_when_its_devices_are_gone() {
     stack.shutdown_blocking(Duration::ZERO);
     assert!(going[1].load(Relaxed));
     first.join().unwrap();
+}
+
+/// A link of Ethernet with a neighbour that answers after a while, and what else was sent to it.
+struct Neighbour {
+    answer: Option<Packet>,
+    bell: Arc<OnceLock<lowwater_os::Waker>>,
+    slept: Arc<AtomicBool>,
+    got: mpsc::Sender<Vec<u8>>,
+}
+
+impl Device for Neighbour {
+    fn submit(&mut self, now: lowwater::core::base::Instant, packet: Packet) -> Submit {
+        let mut frame = packet.to_bytes().to_vec();
+        if frame[12..14] != [8, 6] {
+            let _ = self.got.send(frame);
+            return Submit::Completed;
+        }
+        // The answer of ARP: sender and target change places, and the sender has an address.
+        let asks = frame[22..32].to_vec();
+        let asked = frame[38..42].to_vec();
+        frame[..6].copy_from_slice(&asks[..6]);
+        frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+        frame[21] = 2;
+        frame[22..28].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+        frame[28..32].copy_from_slice(&asked);
+        frame[32..42].copy_from_slice(&asks);
+        self.answer = Some(Packet::received(frame.into(), Offload::default(), now));
+        let (bell, slept) = (self.bell.clone(), self.slept.clone());
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            slept.store(true, Relaxed);
+            bell.get().expect("it is attached").wake();
+        });
+        Submit::Completed
+    }
+}
+
+impl Port for Neighbour {
+    fn caps(&self) -> DeviceCaps {
+        DeviceCaps { ethernet: Some([2, 0, 0, 0, 0, 1]), ..DeviceCaps::plain(1_500) }
+    }
+    fn recv(
+        &mut self,
+        _: lowwater::core::base::Instant,
+        _: usize,
+        into: &mut Vec<Packet>,
+    ) -> io::Result<bool> {
+        if self.slept.load(Relaxed) {
+            into.extend(self.answer.take());
+        }
+        Ok(false)
+    }
+    fn attach(&mut self, poller: &lowwater_os::Poller, _: u64) -> io::Result<()> {
+        let _ = self.bell.set(poller.waker());
+        Ok(())
+    }
+}
+
+#[test]
+fn a_datagram_that_waits_for_its_neighbours_address_leaves_before_the_end() {
+    let (got, told) = mpsc::channel();
+    let neighbour = Neighbour { answer: None, bell: Arc::default(), slept: Arc::default(), got };
+    let stack = Stack::builder().device(neighbour).address("10.0.0.1/24").build().unwrap();
+    let socket = UdpSocket::bind(&stack, "10.0.0.1:0").unwrap();
+    socket.send_to(b"bye", "10.0.0.2:9").unwrap();
+    drop(socket);
+    stack.shutdown_blocking(Duration::ZERO);
+    assert!(told.try_recv().is_ok_and(|frame| frame.ends_with(b"bye")));
 }
