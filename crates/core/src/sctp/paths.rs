@@ -265,7 +265,12 @@ impl Path {
     /// How its heartbeats go.
     #[must_use]
     pub const fn cadence(&self) -> Cadence {
-        let urgent = matches!(self.state, PathState::Unconfirmed | PathState::PotentiallyFailed);
+        let urgent = match self.state {
+            // Who never answers is asked as seldom as who has failed: it may be nobody, or a stranger.
+            PathState::Unconfirmed => self.errors <= self.options.max_retrans,
+            PathState::PotentiallyFailed => true,
+            PathState::Active | PathState::Inactive => false,
+        };
         Cadence::new(&self.options, self.rto.get(), urgent)
     }
 
@@ -533,7 +538,9 @@ impl Paths {
             path.errors = path.errors.saturating_add(1);
         }
         let before = path.state;
-        if before != PathState::Inactive && path.errors > path.options.max_retrans {
+        let known = !matches!(before, PathState::Inactive | PathState::Unconfirmed);
+        // What never answered stays unconfirmed, for a path that has failed is the peer's still (Linux `sctp_assoc_control_transport`).
+        if known && path.errors > path.options.max_retrans {
             path.state = PathState::Inactive;
         } else if pf_enable && before == PathState::Active && path.errors > path.options.pf_retrans {
             path.state = PathState::PotentiallyFailed;
@@ -548,8 +555,6 @@ impl Paths {
         self.choose();
         match state {
             PathState::PotentiallyFailed => Some(PathChange::PotentiallyFailed),
-            // An address that never answered is nobody's loss (section 5.4).
-            _ if before == PathState::Unconfirmed => None,
             _ => Some(PathChange::Unreachable),
         }
     }

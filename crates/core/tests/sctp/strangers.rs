@@ -92,15 +92,27 @@ fn an_init_that_adds_an_address_is_refused() {
 /// RFC 5062 section 2: who names a stranger's address in his INIT does not keep the stranger out.
 #[test]
 fn an_address_that_a_peer_only_names_captures_nobodys_init() {
+    camp(ms(100));
+}
+
+/// Nor does he with time: that it has answered none of many HEARTBEATs does not make an address his.
+#[test]
+fn an_address_that_was_asked_in_vain_for_long_captures_nobodys_init() {
+    camp(Duration::from_secs(1_000));
+}
+
+/// A peer names a stranger's address, and the stranger comes so much later.
+fn camp(later: Duration) {
     let mut w = World::new();
     let listener = w.listen(w.options());
     w.stacks[A].add_address(lowwater_core::base::DeviceId(1), IpAddr::from([10, 0, 0, 77]), 24).unwrap();
     w.rule = Box::new(|c| {
-        let asked = c.from == B && c.kinds().contains(&kind::HEARTBEAT);
+        // The second path's: its number is behind the one that nobody can guess.
+        let asked = c.from == B && c.kinds() == [kind::HEARTBEAT] && c.chunks[16] == 1;
         if asked { Fate::Lose } else { Fate::Deliver(ms(10)) }
     });
     let camper = w.connect(w.options());
-    w.pass(ms(100));
+    w.pass(later);
     let now = w.now;
     let (first, _) = w.stacks[B].sctp_accept(now, listener).unwrap();
     let paths = w.info(B, first).paths;

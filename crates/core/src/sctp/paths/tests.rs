@@ -69,3 +69,22 @@ fn a_path_without_a_route_is_nobodys_last_resort() {
     paths.get_mut(0).lose_route();
     assert_eq!(paths.alternate(0), 1);
 }
+
+/// Section 5.4, and RFC 5062 section 2: what nobody has answered from is never the peer's, however long it was asked.
+#[test]
+fn an_address_that_never_answers_stays_unconfirmed() {
+    let (mut world, mut paths) = (World::new(), three());
+    let cx = world.cx(Instant::ZERO);
+    for errors in 1..=20 {
+        assert_eq!(paths.on_error(&cx, 1), None);
+        assert_eq!((paths.get(1).state(), paths.get(1).usable()), (PathState::Unconfirmed, false));
+        // It is asked as seldom as any other then.
+        assert_eq!(paths.get(1).cadence().interval.is_zero(), errors <= paths.get(1).options.max_retrans);
+    }
+    // Nothing else is left, and that is no reason to send anything there.
+    for _ in 0..20 {
+        paths.on_error(&cx, 0);
+    }
+    assert_eq!((paths.active(), paths.alternate(0)), (0, 0));
+    assert_eq!(paths.on_alive(1, true), Some(PathChange::Confirmed));
+}
