@@ -97,9 +97,10 @@ impl Assoc {
         let gaps = &gaps[..gaps.len().min(SCTP_TSN_HOLES_MAX)];
         let (cum, next) = (self.tx.out.cum(), self.tx.out.next_tsn());
         let bounds = |gap: &GapBlock| {
-            // What was never sent cannot be named: the rest of such a block counts.
+            // What was never sent cannot be named, nor the first that is missing (section 3.3.4), which no timer would run for: the rest
+            // of such a block counts.
             let end = cum.plus(u64::from(gap.end()) + 1).min(next);
-            let start = cum.plus(gap.start().into());
+            let start = cum.plus(gap.start().max(2).into());
             (gap.start() > 0 && start < end).then_some((start, end))
         };
         let (mut named, mut behind, mut ordered) = (0, cum, true);
