@@ -48,8 +48,12 @@ impl PathState {
 pub struct Acked {
     /// Bytes newly acknowledged.
     pub bytes: u32,
-    /// The lowest outstanding TSN of this path was among them.
+    /// The cumulative TSN has passed something of this path.
     pub cumulative: bool,
+    /// The lowest of them; 0, which no chunk has, for none.
+    pub first: Tsn,
+    /// Something of this path below all of them is missing still.
+    pub behind: bool,
     /// Bytes in flight before with the headers of the chunks and their padding, as are the next two.
     pub load: u32,
     /// Newly acknowledged.

@@ -387,3 +387,26 @@ fn the_tsn_behind_the_cumulative_one_is_missing_whatever_a_gap_block_says() {
     }
     assert_eq!(assoc.state, State::Closed);
 }
+
+/// Rule R3 of section 6.3.2 speaks of the earliest TSN of an address: that another path waits is nothing to this one.
+#[test]
+fn t3_of_a_path_begins_anew_though_the_cumulative_tsn_waits_for_another() {
+    for (gaps, anew) in [([(2, 2), (3, 3)], true), ([(3, 3), (4, 4)], false), ([(2, 2), (4, 4)], true)] {
+        let mut world = World::new();
+        let mut assoc = up(&mut world, 2);
+        for to in [1, 2, 2, 2, 2] {
+            let info = SendInfo { to: Some(ip(to)), ..SendInfo::default() };
+            assoc.send(&mut world.cx(now()), Bytes::from_static(b"x"), info).unwrap();
+            assert!(assoc.output(&mut world.cx(now())).is_some());
+            assoc.end_train();
+        }
+        let before = assoc.paths.get(1).t3;
+        let cum_tsn = assoc.tx.out.cum().wire();
+        let at = now() + Duration::from_millis(500);
+        let gaps = gaps.map(|(start, end)| GapBlock::new(start, end));
+        let sack = Sack { cum_tsn, a_rwnd: 1 << 20, gaps: &gaps, dups: &[] };
+        input_at(&mut assoc, &mut world, (at, Pressure::Low), &Wire::Sack(sack));
+        let path = assoc.paths.get(1);
+        assert_eq!(path.t3, if anew { at + path.rto.get() } else { before }, "{gaps:?}");
+    }
+}

@@ -156,10 +156,10 @@ impl Assoc {
             }
             path.cwnd.lone = false;
             path.end_sack(cx, marks);
-            // Rules R2 and R3 of section 6.3.2.
+            // Rules R2 and R3 of section 6.3.2. The cumulative TSN may wait for another path.
             if path.cwnd.flight() == 0 {
                 path.t3 = Instant::FAR_FUTURE;
-            } else if acked.cumulative {
+            } else if acked.cumulative || !acked.behind {
                 path.restart_t3(cx.now);
             }
             if acked.bytes > 0 {
@@ -191,6 +191,8 @@ impl Assoc {
 /// A chunk is acknowledged for the first time: its path has less in flight, and perhaps a sample.
 fn note(cx: &Cx<'_>, paths: &mut Paths, rto: &RtoOptions, tsn: Tsn, chunk: &Chunk, before: Mark) {
     let path = paths.get_mut(chunk.path);
+    let first = &mut path.flow.acked.first;
+    *first = if *first == Tsn(0) { tsn } else { tsn.min(*first) };
     path.on_chunk_acked(cx.now, chunk, before == Mark::InFlight);
     if path.timed == Some(tsn) {
         path.timed = None;

@@ -61,8 +61,10 @@ pub(in crate::sctp) fn on_sack(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Pat
             let Some(id) = tx.out.get(tsn).filter(|c| c.mark != Mark::Abandoned).map(|c| c.path) else {
                 continue;
             };
+            let acked = &mut paths.get_mut(id).flow.acked;
+            acked.behind |= tsn < acked.first;
             if news.overtakes(tsn, id) {
-                paths.get_mut(id).flow.acked.overtaken = true;
+                acked.overtaken = true;
                 lost |= miss(&mut tx.out, paths, tsn);
             }
         }
