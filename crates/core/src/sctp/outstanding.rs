@@ -59,14 +59,22 @@ pub struct Chunk {
     pub missing: u8,
     /// What is known of it.
     pub mark: Mark,
-    /// How often it may go again; [`Chunk::NO_LIMIT`] as often as it takes.
-    pub limit: u8,
+    /// What it may not outlive.
+    pub limit: Limit,
+}
+
+/// Whether a lost chunk goes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// As often as it takes.
+    Full,
+    /// So often.
+    Times(u8),
+    /// While the lifetime of its message lasts.
+    Lifetime,
 }
 
 impl Chunk {
-    /// It may go again as often as it takes.
-    pub const NO_LIMIT: u8 = u8::MAX;
-
     /// Bytes that it counts in windows and in flight.
     #[must_use]
     pub fn len(&self) -> u32 {
@@ -117,10 +125,8 @@ pub struct Outstanding {
     in_flight: u32,
     /// Bytes held.
     bytes: usize,
-    /// Lost chunks that must not go again, none of which was asked for yet.
-    spent: Vec<Tsn>,
-    /// How often a chunk was marked lost, round and round.
-    losses: u32,
+    /// Lost chunks that may not go again, or not for ever, none of which was asked for yet.
+    doubtful: Vec<Tsn>,
 }
 
 impl Outstanding {
@@ -134,8 +140,7 @@ impl Outstanding {
             lost: LostSet::new(),
             in_flight: 0,
             bytes: 0,
-            spent: Vec::new(),
-            losses: 0,
+            doubtful: Vec::new(),
         }
     }
 
@@ -215,12 +220,6 @@ impl Outstanding {
         self.lost.kinds()
     }
 
-    /// Another number than before once one more chunk was marked lost.
-    #[must_use]
-    pub const fn losses_so_far(&self) -> u32 {
-        self.losses
-    }
-
     /// Number of chunks that are marked lost.
     #[must_use]
     pub fn lost(&self) -> u64 {
@@ -269,21 +268,25 @@ impl Outstanding {
         let chunk = self.get_mut(tsn).filter(|c| c.mark == Mark::InFlight)?;
         chunk.mark = Mark::Lost;
         let (loss, len) = (chunk.loss(), chunk.len());
-        let spent = chunk.sends > chunk.limit;
+        let doubtful = match chunk.limit {
+            Limit::Full => false,
+            Limit::Times(most) => chunk.sends > most,
+            Limit::Lifetime => true,
+        };
         self.in_flight -= len;
-        self.losses = self.losses.wrapping_add(1);
         self.lost.insert(tsn, loss);
-        if spent {
-            self.spent.push(tsn);
+        if doubtful {
+            self.doubtful.push(tsn);
         }
         Some((loss.path, len))
     }
 
-    /// A chunk that was lost once more than it may go again, if one is since the last call; its message is to be given up.
-    pub fn take_spent(&mut self) -> Option<Tsn> {
-        while let Some(tsn) = self.spent.pop() {
-            if self.get(tsn).is_some_and(|chunk| chunk.mark == Mark::Lost) {
-                return Some(tsn);
+    /// A chunk that was lost since the last call and is so still, but may not go again, or not for ever; what it may not outlive.
+    pub fn take_doubtful(&mut self) -> Option<(Tsn, Limit)> {
+        while let Some(tsn) = self.doubtful.pop() {
+            steps::step();
+            if let Some(chunk) = self.get(tsn).filter(|chunk| chunk.mark == Mark::Lost) {
+                return Some((tsn, chunk.limit));
             }
         }
         None
@@ -502,7 +505,7 @@ impl Outstanding {
     /// Gives back the memory of the busiest time, when there is nothing in it.
     pub fn shrink(&mut self) {
         if self.chunks.is_empty() {
-            (self.chunks, self.spent) = (VecDeque::new(), Vec::new());
+            (self.chunks, self.doubtful) = (VecDeque::new(), Vec::new());
         }
     }
 
@@ -517,7 +520,7 @@ impl Outstanding {
     pub fn drain(&mut self) -> impl Iterator<Item = Chunk> + '_ {
         (self.acked, self.lost) = (NamedSet::new(), LostSet::new());
         (self.in_flight, self.bytes) = (0, 0);
-        self.spent.clear();
+        self.doubtful.clear();
         self.chunks.drain(..)
     }
 }
@@ -538,7 +541,7 @@ impl Chunk {
             sends: 1,
             missing: 0,
             mark: Mark::InFlight,
-            limit: Self::NO_LIMIT,
+            limit: Limit::Full,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::assoc::Assoc;
 use super::handshake::init::Features;
 use super::message::Reliability;
 use super::notification::SendFailed;
-use super::outstanding::{Chunk, Mark, Outstanding, Span};
+use super::outstanding::{Chunk, Limit, Mark, Outstanding, Span};
 use super::pending::Pending;
 use super::stream::send::{Fragment, Message};
 use super::tsn::Tsn;
@@ -14,7 +14,7 @@ use crate::base::limits::SCTP_CHUNK_OVERHEAD;
 use crate::base::{Cx, Instant, steps};
 use bytes::Bytes;
 use lowwater_wire::sctp::DataFlags;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Messages that were given up by one policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,26 +65,34 @@ struct Limited<T> {
     limit: T,
 }
 
-/// Limited messages of one kind, in the order of their numbers.
+/// Limited messages of one kind by their first numbers.
 #[derive(Debug)]
-struct List<T>(VecDeque<Limited<T>>);
+struct List<T>(BTreeMap<Tsn, Limited<T>>);
 
 impl<T> List<T> {
     /// A fragment leaves.
     fn note(&mut self, tsn: Tsn, flags: DataFlags, limit: T) {
         let whole = flags.end();
         if flags.begin() {
-            self.0.push_back(Limited { span: Span { first: tsn, last: tsn, whole }, limit });
-        } else if let Some(limited) = self.0.back_mut() {
-            (limited.span.last, limited.span.whole) = (tsn, whole);
+            self.0.insert(tsn, Limited { span: Span { first: tsn, last: tsn, whole }, limit });
+        } else if let Some(mut last) = self.0.last_entry() {
+            let span = &mut last.get_mut().span;
+            (span.last, span.whole) = (tsn, whole);
         }
     }
 
-    /// Everything up to here is acknowledged.
-    fn forget(&mut self, cum: Tsn) {
-        while self.0.front().is_some_and(|limited| limited.span.last <= cum && limited.span.whole) {
-            self.0.pop_front();
-        }
+    /// Takes out the first one, if all of it is acknowledged that is up to here.
+    fn pop_up_to(&mut self, cum: Tsn) -> Option<Limited<T>> {
+        let first = self.0.first_entry().filter(|entry| {
+            let span = entry.get().span;
+            span.last <= cum && span.whole
+        });
+        first.map(|entry| entry.remove())
+    }
+
+    /// The one that has this number.
+    fn at(&self, tsn: Tsn) -> Option<&Limited<T>> {
+        self.0.range(..=tsn).next_back().map(|(_, limited)| limited).filter(|l| l.span.last >= tsn)
     }
 }
 
@@ -92,10 +100,8 @@ impl<T> List<T> {
 #[derive(Debug)]
 struct Kept {
     lifetimes: List<Instant>,
-    /// When the lost messages are looked at again: the first of their lifetimes ends.
-    earliest: Instant,
-    /// What had been lost when they were looked at last ([`Outstanding::losses_so_far`]).
-    losses: u32,
+    /// When the lifetimes end of those of which something was lost, with their first numbers.
+    lost: BTreeSet<(Instant, Tsn)>,
     ranked: List<u32>,
     counts: AbandonedCounts,
     /// The same of each stream.
@@ -103,26 +109,38 @@ struct Kept {
 }
 
 impl Kept {
-    /// Takes out the messages of which something is lost and whose lifetime is over.
-    fn take_lost(&mut self, now: Instant, out: &Outstanding, expired: &mut Vec<Span>) {
-        (self.earliest, self.losses) = (Instant::FAR_FUTURE, out.losses_so_far());
-        let (list, mut from) = (&mut self.lifetimes.0, out.cum().next());
-        while let Some((tsn, _)) = out.next_lost(from, |_| true) {
-            steps::step();
-            from = tsn.next();
-            let at = list.partition_point(|limited| limited.span.last < tsn);
-            let Some(limited) = list.get(at).filter(|limited| limited.span.first <= tsn) else { continue };
-            from = limited.span.last.next();
-            if limited.limit > now {
-                self.earliest = self.earliest.min(limited.limit);
-            } else {
-                expired.push(limited.span);
-            }
+    /// Forgets what is acknowledged up to here.
+    fn forget(&mut self, cum: Tsn) {
+        while let Some(limited) = self.lifetimes.pop_up_to(cum) {
+            self.lost.remove(&(limited.limit, limited.span.first));
         }
-        // Both are in the order of numbers.
-        let mut gone = expired.iter().peekable();
-        if gone.peek().is_some() {
-            list.retain(|limited| gone.next_if(|span| span.first == limited.span.first).is_none());
+        while self.ranked.pop_up_to(cum).is_some() {}
+    }
+
+    /// The message that was begun, which is the last of which anything was sent, where its lifetime is over.
+    fn take_begun(&mut self, now: Instant) -> Option<Span> {
+        let begun = self.lifetimes.0.last_entry().filter(|last| {
+            let last = last.get();
+            !last.span.whole && last.limit <= now
+        })?;
+        let Limited { span, limit } = begun.remove();
+        self.lost.remove(&(limit, span.first));
+        Some(span)
+    }
+
+    /// A message whose lifetime is over and of which something is lost still.
+    fn take_lost(&mut self, now: Instant, out: &Outstanding) -> Option<Span> {
+        loop {
+            let &(_, first) = self.lost.first().filter(|(end, _)| *end <= now)?;
+            steps::step();
+            self.lost.pop_first();
+            let Some(span) = self.lifetimes.0.get(&first).map(|limited| limited.span) else { continue };
+            // What has gone again is under way until it is lost once more.
+            let lost = out.next_lost(first.max(out.cum().next()), |_| true);
+            if lost.is_some_and(|(tsn, _)| tsn <= span.last) {
+                self.lifetimes.0.remove(&first);
+                return Some(span);
+            }
         }
     }
 }
@@ -135,10 +153,9 @@ impl Limits {
     fn kept(&mut self) -> &mut Kept {
         self.0.get_or_insert_with(|| {
             Box::new(Kept {
-                lifetimes: List(VecDeque::new()),
-                earliest: Instant::FAR_FUTURE,
-                losses: 0,
-                ranked: List(VecDeque::new()),
+                lifetimes: List(BTreeMap::new()),
+                lost: BTreeSet::new(),
+                ranked: List(BTreeMap::new()),
                 counts: AbandonedCounts::default(),
                 streams: BTreeMap::new(),
             })
@@ -154,28 +171,30 @@ impl Limits {
         }
     }
 
+    /// Something of a message with a lifetime was lost.
+    fn on_lost(&mut self, tsn: Tsn) {
+        let Some(kept) = &mut self.0 else { return };
+        if let Some(limited) = kept.lifetimes.at(tsn) {
+            kept.lost.insert((limited.limit, limited.span.first));
+        }
+    }
+
     /// Forgets what has been acknowledged cumulatively, and takes out the messages whose lifetime is over and of which something is to be
     /// sent, again or for the first time.
     fn take_expired(&mut self, now: Instant, out: &Outstanding) -> Vec<Span> {
-        let mut expired = Vec::new();
-        let Some(kept) = &mut self.0 else { return expired };
-        kept.lifetimes.forget(out.cum());
-        kept.ranked.forget(out.cum());
-        // The one that was begun is the last of which anything was sent.
-        let begun = kept.lifetimes.0.pop_back_if(|last| !last.span.whole && last.limit <= now);
-        if out.lost() > 0 && (now >= kept.earliest || kept.losses != out.losses_so_far()) {
-            kept.take_lost(now, out, &mut expired);
-        }
-        expired.extend(begun.map(|limited| limited.span));
-        expired
+        let Some(kept) = &mut self.0 else { return Vec::new() };
+        kept.forget(out.cum());
+        // The one that was begun comes last: what is left of it has no numbers yet.
+        let begun = kept.take_begun(now);
+        core::iter::from_fn(|| kept.take_lost(now, out)).chain(begun).collect()
     }
 
     /// Takes out the first message that makes room for one of this number, and that `is` what is looked for.
     fn take_outranked(&mut self, rank: u32, is: impl Fn(&Span) -> bool) -> Option<Span> {
         let ranked = &mut self.0.as_mut()?.ranked.0;
-        let mut all = ranked.iter().inspect(|_| steps::step());
-        let at = all.position(|limited| limited.limit > rank && is(&limited.span))?;
-        ranked.remove(at).map(|limited| limited.span)
+        let mut all = ranked.values().inspect(|_| steps::step());
+        let first = all.find(|limited| limited.limit > rank && is(&limited.span))?.span.first;
+        ranked.remove(&first).map(|limited| limited.span)
     }
 
     /// A message was given up.
@@ -190,18 +209,15 @@ impl Limits {
         if let Some(kept) = &mut self.0 {
             kept.lifetimes.0.clear();
             kept.ranked.0.clear();
-            kept.earliest = Instant::FAR_FUTURE;
+            kept.lost.clear();
         }
     }
 
     /// Gives back the memory of the busiest time, when there is nothing in it. What was counted stays.
     pub(crate) fn shrink(&mut self) {
         let Some(kept) = &mut self.0 else { return };
-        if kept.lifetimes.0.is_empty() && kept.ranked.0.is_empty() {
-            (kept.lifetimes, kept.ranked) = (List(VecDeque::new()), List(VecDeque::new()));
-            if kept.streams.is_empty() {
-                self.0 = None;
-            }
+        if kept.lifetimes.0.is_empty() && kept.ranked.0.is_empty() && kept.streams.is_empty() {
+            self.0 = None;
         }
     }
 }
@@ -214,13 +230,15 @@ impl Assoc {
         }
     }
 
-    /// How often a chunk of this message may go again.
-    pub(super) fn retransmissions_of(&self, fragment: &Fragment) -> u8 {
+    /// What a chunk of this message may not outlive.
+    pub(super) fn limit_of(&self, fragment: &Fragment) -> Limit {
+        if !self.id.features.has(Features::FORWARD_TSN) {
+            return Limit::Full;
+        }
         match fragment.reliability {
-            Reliability::Retransmissions(most) if self.id.features.has(Features::FORWARD_TSN) => {
-                u8::try_from(most).unwrap_or(Chunk::NO_LIMIT)
-            }
-            _ => Chunk::NO_LIMIT,
+            Reliability::Lifetime(_) => Limit::Lifetime,
+            Reliability::Retransmissions(most) if most < u8::MAX.into() => Limit::Times(most as u8),
+            Reliability::Retransmissions(_) | Reliability::Priority(_) | Reliability::Full => Limit::Full,
         }
     }
 
@@ -291,13 +309,15 @@ impl Assoc {
     /// True when anything was given up.
     fn expire(&mut self, cx: &mut Cx<'_>) -> bool {
         let before = cx.count.own.sctp_abandoned;
-        for span in self.tx.limits.take_expired(cx.now, &self.tx.out) {
-            self.give_up_message(cx, span, Why::Lifetime);
-        }
-        while let Some(tsn) = self.tx.out.take_spent() {
-            if let Some(span) = self.tx.out.message_at(tsn) {
+        while let Some((tsn, limit)) = self.tx.out.take_doubtful() {
+            if limit == Limit::Lifetime {
+                self.tx.limits.on_lost(tsn);
+            } else if let Some(span) = self.tx.out.message_at(tsn) {
                 self.give_up_message(cx, span, Why::Retransmissions);
             }
+        }
+        for span in self.tx.limits.take_expired(cx.now, &self.tx.out) {
+            self.give_up_message(cx, span, Why::Lifetime);
         }
         cx.count.own.sctp_abandoned > before
     }
@@ -339,7 +359,7 @@ impl Assoc {
             sends: 0,
             missing: 0,
             mark: Mark::InFlight,
-            limit: Chunk::NO_LIMIT,
+            limit: Limit::Full,
         });
         self.tx.out.abandon(tsn);
         self.notify_failed(SendFailed::unsent(rest, 0));
@@ -380,7 +400,7 @@ mod tests {
         let fragment =
             Fragment { data: data.clone(), flags, ssn, stream, ppid, context, expires, reliability };
         limits.note(out.next_tsn(), &fragment);
-        let (mark, limit) = (Mark::InFlight, Chunk::NO_LIMIT);
+        let (mark, limit) = (Mark::InFlight, Limit::Lifetime);
         let (path, sends, missing) = (0, 1, 0);
         let sent_at = now;
         out.push(Chunk {
@@ -399,6 +419,14 @@ mod tests {
         });
     }
 
+    /// What an association does at each turn.
+    fn take(limits: &mut Limits, out: &mut Outstanding, now: Instant) -> Vec<Span> {
+        while let Some((tsn, _)) = out.take_doubtful() {
+            limits.on_lost(tsn);
+        }
+        limits.take_expired(now, out)
+    }
+
     #[test]
     fn a_lifetime_is_forgotten_with_its_message() {
         let first = Tsn::initial(7);
@@ -408,14 +436,15 @@ mod tests {
             leave(&mut limits, &mut out, now);
             // Ten are out.
             out.advance(first.plus(n.saturating_sub(10)), |_, _| {});
-            assert!(limits.take_expired(now, &out).is_empty());
+            assert!(take(&mut limits, &mut out, now).is_empty());
             most = most.max(limits.kept().lifetimes.0.len());
         }
         assert!(most <= 11, "{most}");
         let late = Instant::from_millis(100_000) + HOUR;
-        assert!(limits.take_expired(late, &out).is_empty(), "all of them are under way");
+        assert!(take(&mut limits, &mut out, late).is_empty(), "all of them are under way");
         out.lose_path(0);
-        assert_eq!(limits.take_expired(late, &out).len(), limits.kept().lifetimes.0.len() + out.len());
+        let all = out.len();
+        assert_eq!(take(&mut limits, &mut out, late).len(), limits.kept().lifetimes.0.len() + all);
         limits.shrink();
         assert!(limits.0.is_none());
     }
@@ -430,16 +459,60 @@ mod tests {
         }
         let late = at(1_500) + HOUR;
         let mut taken = Vec::new();
-        assert_eq!(steps::of(|| taken = limits.take_expired(late, &out)), 0);
+        assert_eq!(steps::of(|| taken = take(&mut limits, &mut out, late)), 0);
         for n in [100, 1_000, 2_000, 2_500] {
             out.lose(Tsn::initial(7).plus(n));
         }
-        let few = steps::of(|| taken = limits.take_expired(late, &out));
+        let few = steps::of(|| taken = take(&mut limits, &mut out, late));
         assert!(few <= 20 && taken.len() == 2, "{few} {taken:?}");
         taken.iter().for_each(|span| drop(out.abandon(span.first)));
-        assert_eq!(steps::of(|| taken = limits.take_expired(at(1_999) + HOUR, &out)), 0);
-        taken = limits.take_expired(at(2_000) + HOUR, &out);
+        assert_eq!(steps::of(|| taken = take(&mut limits, &mut out, at(1_999) + HOUR)), 0);
+        taken = take(&mut limits, &mut out, at(2_000) + HOUR);
         assert_eq!(taken.iter().map(|span| span.first).collect::<Vec<_>>(), [Tsn::initial(7).plus(2_000)]);
         assert_eq!(limits.kept().lifetimes.0.len(), 2_997);
+    }
+    /// A peer may have one more message lost with each SACK, and one of them come to its end.
+    #[test]
+    fn one_more_loss_does_not_look_at_all_that_was_lost() {
+        let (mut limits, mut out) = (Limits::default(), Outstanding::new(Tsn::initial(7)));
+        let at = Instant::from_millis;
+        for n in 0..3_000_u64 {
+            leave(&mut limits, &mut out, at(n));
+        }
+        for n in 0..2_000 {
+            out.lose(Tsn::initial(7).plus(n));
+        }
+        assert!(take(&mut limits, &mut out, at(3_000)).is_empty());
+        let mut taken = Vec::new();
+        for n in 2_000..2_100_u64 {
+            out.lose(Tsn::initial(7).plus(n));
+            let now = at(n - 2_000) + HOUR;
+            let few = steps::of(|| taken = take(&mut limits, &mut out, now));
+            let first: Vec<Tsn> = taken.iter().map(|span| span.first).collect();
+            assert!(few <= 10 && first == [Tsn::initial(7).plus(n - 2_000)], "{few} {taken:?}");
+        }
+    }
+
+    /// What has gone again is under way for as long as nobody knows better, and is forgotten with its acknowledgement.
+    #[test]
+    fn what_went_again_in_time_is_given_up_when_it_is_lost_once_more() {
+        let (mut limits, mut out) = (Limits::default(), Outstanding::new(Tsn::initial(7)));
+        let (first, late) = (Tsn::initial(7), Instant::from_millis(9) + HOUR);
+        for n in 0..3 {
+            leave(&mut limits, &mut out, Instant::from_millis(n));
+            out.lose(first.plus(n));
+        }
+        assert!(take(&mut limits, &mut out, Instant::from_millis(5)).is_empty());
+        for n in 0..2 {
+            assert!(out.resend(first.plus(n), 0, Instant::from_millis(5)).is_some());
+        }
+        assert_eq!(take(&mut limits, &mut out, late).len(), 1);
+        out.advance(first, |_, _| {});
+        out.lose(first.plus(1));
+        assert_eq!(
+            take(&mut limits, &mut out, late).iter().map(|s| s.first).collect::<Vec<_>>(),
+            [first.plus(1)]
+        );
+        assert!(limits.kept().lifetimes.0.is_empty() && limits.kept().lost.is_empty());
     }
 }

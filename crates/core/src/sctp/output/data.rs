@@ -311,7 +311,7 @@ impl Assoc {
             // SHUTDOWN waits for its acknowledgement, which is not to be delayed (RFC 7053 section 4.1).
             let asks = self.state == State::ShutdownPending;
             let ask = if asks { DataFlags::IMMEDIATE } else { DataFlags::EMPTY };
-            let limit = self.retransmissions_of(&fragment);
+            let limit = self.limit_of(&fragment);
             let chunk = Chunk {
                 data: fragment.data,
                 sent_at: cx.now,
