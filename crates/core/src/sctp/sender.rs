@@ -22,7 +22,7 @@ pub(crate) enum Probe {
 /// What is known of a window that the peer has closed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClosedWindow {
-    /// The peer's last SACK said that it is.
+    /// The peer's last SACK said that it is, or that the chunk which is out does not fit it.
     pub(crate) shut: bool,
     /// The one chunk that probes it (section 6.1 A).
     pub(crate) probe: Probe,

@@ -410,3 +410,29 @@ fn t3_of_a_path_begins_anew_though_the_cumulative_tsn_waits_for_another() {
         assert_eq!(path.t3, if anew { at + path.rto.get() } else { before }, "{gaps:?}");
     }
 }
+
+/// Section 6.1 A: what is sent into a window that has no room for it is a probe, also where the window is not quite closed.
+#[test]
+fn a_peer_that_has_less_room_than_a_chunk_takes_lives() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    let mut at = now();
+    assoc.tx.peer_rwnd = 100;
+    assoc.send(&mut world.cx(at), Bytes::from_static(&[7; 1_000]), SendInfo::default()).unwrap();
+    let cum_tsn = assoc.tx.out.cum().wire();
+    let mut probes = 0;
+    while at < now() + Duration::from_secs(3_600) {
+        while let Some(out) = assoc.output(&mut world.cx(at)) {
+            probes += u32::from(out.charge > 0);
+            let number = assoc.paths.get(out.path).number();
+            assoc.on_complete(number, out.charge);
+        }
+        assoc.paths.get_mut(0).hb.nonce = 0;
+        let sack = Sack { cum_tsn, a_rwnd: 100, gaps: &[], dups: &[] };
+        input_at(&mut assoc, &mut world, (at, Pressure::Low), &Wire::Sack(sack));
+        assert_eq!(assoc.paths.get(0).state(), PathState::Active);
+        at = at.max(assoc.next_deadline().expect("a timer"));
+        assoc.on_timeout(&mut world.cx(at));
+    }
+    assert!(assoc.state == State::Established && probes > 20, "{probes}");
+}

@@ -43,9 +43,15 @@ impl Assoc {
         self.conclude(cx);
         self.give_up(cx);
         self.tx.peer_rwnd = sack.a_rwnd.saturating_sub(self.tx.out.in_flight());
-        self.tx.closed.shut = sack.a_rwnd == 0;
+        self.tx.closed.shut = sack.a_rwnd < self.least_window();
         self.on_window();
         self.after_acks(cx);
+    }
+
+    /// A window of fewer bytes is closed: the one chunk that is out does not fit it (Linux asks what is left of the window then).
+    fn least_window(&self) -> u32 {
+        let probe = self.tx.out.iter().next().filter(|_| self.tx.out.len() == 1);
+        probe.map_or(1, |(_, chunk)| chunk.len().max(1))
     }
 
     /// Whoever keeps its window closed and says so lives, and the path to it too (section 6.1 A; Linux `sctp_check_transmitted`).

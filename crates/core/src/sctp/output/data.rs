@@ -329,7 +329,7 @@ impl Assoc {
             let (tsn, len) = (self.tx.out.next_tsn(), chunk.len());
             writing.bundle.data(&header(tsn, &chunk), &chunk.data);
             self.tx.out.push(chunk);
-            if self.tx.peer_rwnd == 0 {
+            if self.tx.peer_rwnd < len {
                 self.tx.closed.probe = Probe::Out;
             }
             self.owner.dry = false;
