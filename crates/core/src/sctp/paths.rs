@@ -329,6 +329,17 @@ impl Path {
         self.hb = Heartbeat::new();
     }
 
+    /// How good it is for data, 0 the best (RFC 7829 section 5.1).
+    fn rank(&self) -> u8 {
+        match self.state {
+            _ if !self.is_routed() => 4,
+            PathState::Active => 0,
+            PathState::PotentiallyFailed => 1,
+            PathState::Inactive => 2,
+            PathState::Unconfirmed => 3,
+        }
+    }
+
     /// Something other than a HEARTBEAT or its answer may go there if nothing better is left (section 5.4).
     pub const fn usable(&self) -> bool {
         self.is_routed() && !matches!(self.state, PathState::Unconfirmed)
@@ -491,25 +502,19 @@ impl Paths {
         let free = |id: &PathId| good(id) && !self.get(*id).flow.credit.is_throttled();
         after.clone().find(free).or_else(|| after.clone().find(good)).unwrap_or_else(|| {
             // Nobody else answers: the one with the fewest errors, the one in use when they are equal and it leads anywhere.
-            let rest = after.filter(|id| self.get(*id).usable());
-            let least = rest.min_by_key(|id| self.get(*id).errors);
+            let key = |id: &PathId| (self.get(*id).rank(), self.get(*id).errors);
+            let least = after.filter(|id| self.get(*id).usable()).min_by_key(key);
             let bad = !self.get(last).usable();
-            least.filter(|id| bad || self.get(*id).errors < self.get(last).errors).unwrap_or(last)
+            least.filter(|id| bad || key(id) < key(&last)).unwrap_or(last)
         })
     }
 
     /// Chooses where new data goes: the primary path while it is active, else another active one, else the one that is
     /// potentially failed with the fewest errors (RFC 7829 section 5.1), else the primary.
     pub fn choose(&mut self) {
-        let rank = |path: &Path| match path.state {
-            _ if !path.is_routed() => 4,
-            PathState::Active => 0,
-            PathState::PotentiallyFailed => 1,
-            PathState::Inactive => 2,
-            PathState::Unconfirmed => 3,
-        };
-        let key = |id: PathId, path: &Path| (rank(path), path.errors, id != self.primary, id != self.active);
-        let active_primary = rank(self.get(self.primary)) == 0;
+        let key =
+            |id: PathId, path: &Path| (path.rank(), path.errors, id != self.primary, id != self.active);
+        let active_primary = self.get(self.primary).rank() == 0;
         let best = self.iter().min_by_key(|&(id, path)| key(id, path)).map_or(self.primary, |(id, _)| id);
         self.active = if active_primary { self.primary } else { best };
     }
@@ -550,6 +555,10 @@ impl Paths {
             path.state = PathState::PotentiallyFailed;
         }
         if path.state == before {
+            // Errors decide between those that all miss answers.
+            if self.get(self.active).state != PathState::Active {
+                self.choose();
+            }
             return None;
         }
         // The timer that runs has the long interval of a path that is well.

@@ -88,3 +88,22 @@ fn an_address_that_never_answers_stays_unconfirmed() {
     assert_eq!((paths.active(), paths.alternate(0)), (0, 0));
     assert_eq!(paths.on_alive(1, true), Some(PathChange::Confirmed));
 }
+
+/// RFC 7829 section 5.1: of those that are potentially failed the one with the fewest errors, whenever they change.
+#[test]
+fn of_paths_that_all_miss_answers_the_one_with_the_fewest_errors_is_used() {
+    let (mut world, mut paths) = (World::new(), three());
+    paths.on_alive(1, true);
+    let cx = world.cx(Instant::ZERO);
+    for (id, active) in [(0, 1), (1, 0), (0, 1), (1, 0), (0, 1), (0, 1), (0, 1), (1, 1)] {
+        paths.on_error(&cx, id);
+        assert_eq!(paths.active(), active, "after an error of {id}");
+    }
+    // One that has failed is no better for errors that were forgiven.
+    for _ in 0..6 {
+        paths.on_error(&cx, 0);
+    }
+    paths.get_mut(0).errors = 0;
+    assert_eq!((paths.get(0).state(), paths.get(1).state()), (PathState::Inactive, PathState::PotentiallyFailed));
+    assert_eq!((paths.alternate(1), paths.alternate(0)), (1, 1));
+}
