@@ -445,7 +445,7 @@ impl Assoc {
                 return true;
             }
             cx.count.sctp.aborteds += 1;
-            self.finish(cx, AssocChange::Lost, Some(Error::TimedOut), Why::Unsaid);
+            self.finish(cx, self.failure(), Some(Error::TimedOut), Why::Unsaid);
             // He may hear us, or hear us again (Linux `sctp_cmd_assoc_failed`).
             let why = Cause::ProtocolViolation(b"too many transmissions without an answer");
             self.pending.abort_with(one_cause(&why));

@@ -436,3 +436,20 @@ fn a_peer_that_has_less_room_than_a_chunk_takes_lives() {
     }
     assert!(assoc.state == State::Established && probes > 20, "{probes}");
 }
+
+/// What goes with COOKIE ECHO may run out of tries before its answer comes: then the association never began.
+#[test]
+fn an_association_that_fails_before_cookie_ack_could_not_start() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    assoc.state = State::CookieEchoed;
+    assoc.options.events = Subscriptions::ASSOC;
+    assoc.options.association_max_retrans = 0;
+    while assoc.recv(&mut world.cx(now()), 10).is_ok() {}
+    assert!(!assoc.on_error(&mut world.cx(now()), 0));
+    let note = assoc.recv(&mut world.cx(now()), 10).unwrap();
+    let cannot = |note: &Notification| {
+        matches!(note, Notification::Assoc { change: AssocChange::CannotStart, .. })
+    };
+    assert!(matches!(&note, Some(Received::Notification(note)) if cannot(note)), "{note:?}");
+}
