@@ -453,3 +453,17 @@ fn an_association_that_fails_before_cookie_ack_could_not_start() {
     };
     assert!(matches!(&note, Some(Received::Notification(note)) if cannot(note)), "{note:?}");
 }
+
+/// What was given up is not under way: a small message does not wait until the peer has heard of it.
+#[test]
+fn nagles_rule_waits_for_what_is_in_flight() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    assoc.options.nodelay = false;
+    let tsn = leave(&mut assoc, 0, 0);
+    let mut cx = world.cx(now());
+    assoc.send(&mut cx, Bytes::from_static(b"small"), SendInfo::default()).unwrap();
+    assert!(assoc.output(&mut cx).is_none() && assoc.wait().0 == Wait::Nagle);
+    assert!(assoc.tx.out.abandon(tsn).is_some());
+    assert!(assoc.output(&mut cx).is_some(), "{:?}", assoc.wait());
+}

@@ -190,7 +190,7 @@ impl Assoc {
         }
         match self.tx.queue.wants_more() {
             true => Err((Wait::Cork, None)),
-            false if !self.options.nodelay && !self.tx.out.is_empty() => Err((Wait::Nagle, None)),
+            false if !self.options.nodelay && self.tx.out.in_flight() > 0 => Err((Wait::Nagle, None)),
             false => Ok(()),
         }
     }
