@@ -388,6 +388,30 @@ fn the_tsn_behind_the_cumulative_one_is_missing_whatever_a_gap_block_says() {
     assert_eq!(assoc.state, State::Closed);
 }
 
+/// Nor whatever one has said: a SHUTDOWN that comes no further takes it back.
+#[test]
+fn the_tsn_behind_that_of_a_shutdown_is_missing_too() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    for _ in 0..3 {
+        assoc.send(&mut world.cx(now()), Bytes::from_static(b"x"), SendInfo::default()).unwrap();
+        assert!(assoc.output(&mut world.cx(now())).is_some());
+        assoc.end_train();
+    }
+    let cum = assoc.tx.out.cum();
+    let gaps = [GapBlock::new(2, 3)];
+    let sack = Sack { cum_tsn: cum.wire(), a_rwnd: 1 << 20, gaps: &gaps, dups: &[] };
+    input(&mut assoc, &mut world, &Wire::Sack(sack));
+    input(&mut assoc, &mut world, &Wire::Shutdown(cum.next().wire()));
+    assert_eq!(
+        (assoc.state, assoc.tx.out.in_flight(), assoc.tx.out.acked()),
+        (State::ShutdownReceived, 1, 1)
+    );
+    assert_ne!(assoc.paths.get(0).t3, Instant::FAR_FUTURE);
+    input(&mut assoc, &mut world, &Wire::Shutdown(cum.plus(3).wire()));
+    assert_eq!(assoc.state, State::ShutdownAckSent);
+}
+
 /// Rule R3 of section 6.3.2 speaks of the earliest TSN of an address: that another path waits is nothing to this one.
 #[test]
 fn t3_of_a_path_begins_anew_though_the_cumulative_tsn_waits_for_another() {
@@ -448,9 +472,8 @@ fn an_association_that_fails_before_cookie_ack_could_not_start() {
     while assoc.recv(&mut world.cx(now()), 10).is_ok() {}
     assert!(!assoc.on_error(&mut world.cx(now()), 0));
     let note = assoc.recv(&mut world.cx(now()), 10).unwrap();
-    let cannot = |note: &Notification| {
-        matches!(note, Notification::Assoc { change: AssocChange::CannotStart, .. })
-    };
+    let cannot =
+        |note: &Notification| matches!(note, Notification::Assoc { change: AssocChange::CannotStart, .. });
     assert!(matches!(&note, Some(Received::Notification(note)) if cannot(note)), "{note:?}");
 }
 

@@ -139,6 +139,18 @@ impl Assoc {
         {
             end = Tsn(last);
         }
+        self.take_back(cx, named, end)
+    }
+
+    /// A SHUTDOWN names no blocks, but the TSN behind its cumulative one is missing, or it would be another.
+    pub(super) fn take_back_first(&mut self, cx: &Cx<'_>) {
+        let (behind, before) = (self.tx.out.cum().plus(2), self.tx.out.in_flight());
+        self.take_back(cx, &RangeSet::new(), behind);
+        let back = self.tx.out.in_flight() - before;
+        self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_sub(back);
+    }
+
+    fn take_back(&mut self, cx: &Cx<'_>, named: &RangeSet, end: Tsn) -> RangeSet {
         let paths = &mut self.paths;
         self.tx.out.renege(named, end, |id, len| {
             let path = paths.get_mut(id);

@@ -24,6 +24,9 @@ impl Assoc {
             let arrived = before - self.tx.out.in_flight();
             self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_add(arrived);
         }
+        if cum == self.tx.out.cum() {
+            self.take_back_first(cx);
+        }
         // It acknowledges as a SACK does: what was given up behind that is to be skipped.
         self.give_up(cx);
         match self.state {
