@@ -512,8 +512,7 @@ impl Paths {
     /// Chooses where new data goes: the primary path while it is active, else another active one, else the one that is
     /// potentially failed with the fewest errors (RFC 7829 section 5.1), else the primary.
     pub fn choose(&mut self) {
-        let key =
-            |id: PathId, path: &Path| (path.rank(), path.errors, id != self.primary, id != self.active);
+        let key = |id: PathId, path: &Path| (path.rank(), path.errors, id != self.primary, id != self.active);
         let active_primary = self.get(self.primary).rank() == 0;
         let best = self.iter().min_by_key(|&(id, path)| key(id, path)).map_or(self.primary, |(id, _)| id);
         self.active = if active_primary { self.primary } else { best };

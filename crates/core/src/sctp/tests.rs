@@ -10,6 +10,8 @@ use bytes::Bytes;
 use core::net::IpAddr;
 use lowwater_wire::sctp::{Cause, Chunk as Wire, DataFlags, DataRepr, GapBlock, Sack, Tlvs};
 
+mod drawn;
+
 fn now() -> Instant {
     Instant::from_millis(1_000)
 }

@@ -104,6 +104,9 @@ fn of_paths_that_all_miss_answers_the_one_with_the_fewest_errors_is_used() {
         paths.on_error(&cx, 0);
     }
     paths.get_mut(0).errors = 0;
-    assert_eq!((paths.get(0).state(), paths.get(1).state()), (PathState::Inactive, PathState::PotentiallyFailed));
+    assert_eq!(
+        (paths.get(0).state(), paths.get(1).state()),
+        (PathState::Inactive, PathState::PotentiallyFailed)
+    );
     assert_eq!((paths.alternate(1), paths.alternate(0)), (1, 1));
 }
