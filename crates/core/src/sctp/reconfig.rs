@@ -384,7 +384,8 @@ impl Assoc {
             (reconf.request, reconf.closed) = (None, Closed::Nothing);
             return;
         }
-        if !promised {
+        // Messages that wait for the answer hold back the end of an association whose owner may be gone: there no promise is for ever.
+        if !promised || self.state == State::ShutdownPending {
             cx.count.own.sctp_reconf_expireds += 1;
             self.paths.get_mut(path).rto.back_off(&self.options.rto);
             if !self.on_error(cx, path) {

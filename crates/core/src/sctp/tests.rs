@@ -8,7 +8,7 @@ use crate::base::testing::World;
 use crate::base::{Carrier, DeviceId, Duration, Instant, Pressure, Sysctl, Wait, steps};
 use bytes::Bytes;
 use core::net::IpAddr;
-use lowwater_wire::sctp::{Cause, Chunk as Wire, DataFlags, DataRepr, GapBlock, Sack, Tlvs};
+use lowwater_wire::sctp::{Cause, Chunk as Wire, DataFlags, DataRepr, GapBlock, Param, Sack, Tlvs};
 
 mod drawn;
 
@@ -491,4 +491,36 @@ fn nagles_rule_waits_for_what_is_in_flight() {
     assert!(assoc.output(&mut cx).is_none() && assoc.wait().0 == Wait::Nagle);
     assert!(assoc.tx.out.abandon(tsn).is_some());
     assert!(assoc.output(&mut cx).is_some(), "{:?}", assoc.wait());
+}
+
+/// RFC 6525 section 5.2.7 has no limit for "in progress". What waits for the answer may have no owner any more.
+#[test]
+fn a_promise_does_not_put_off_a_shutdown_for_ever() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    assoc.id.features = handshake::init::Features(handshake::init::Features::RECONF);
+    assoc.options.reconfigurable = Reconfigurable::ALL;
+    assoc.reset_streams(&[0], true, false).unwrap();
+    assoc.send(&mut world.cx(now()), Bytes::from_static(b"x"), SendInfo::default()).unwrap();
+    assoc.close(&mut world.cx(now()));
+    let (mut at, mut asked) = (now(), 0);
+    for _ in 0..100 {
+        while assoc.output(&mut world.cx(at)).is_some() {}
+        if assoc.state == State::Closed {
+            break;
+        }
+        let reconf = assoc.pending.reconf.as_ref().expect("a request is out");
+        let number = reconf.request.as_ref().expect("it is not answered").parts[0].number;
+        asked += 1;
+        let param = Param::ResetResponse(number, 6, None);
+        let mut list = vec![0; param.stated_len()];
+        param.emit(&mut list);
+        input_at(&mut assoc, &mut world, (at, Pressure::Low), &Wire::ReConfig(Tlvs::new(&list)));
+        at = at.max(assoc.next_deadline().expect("a timer"));
+        assoc.on_timeout(&mut world.cx(at));
+        // The peer answers every HEARTBEAT.
+        assoc.on_alive(0, true);
+        assoc.paths.get_mut(0).hb.nonce = 0;
+    }
+    assert!(assoc.state == State::Closed && asked >= 10, "{:?} {asked}", assoc.state);
 }

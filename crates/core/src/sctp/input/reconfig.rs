@@ -241,9 +241,10 @@ impl Assoc {
         let Some(part) = self.pending.reconf.as_ref().and_then(|reconf| reconf.part(number)) else { return };
         let done = result == result::PERFORMED;
         let ask = part.ask.clone();
-        // Who answers lives.
+        // Who answers lives; but a promise does not end a shutdown (`on_reconf_timer`).
+        let puts_off = result == result::IN_PROGRESS && self.state == State::ShutdownPending;
         if let Some(path) = self.pending.reconf.as_ref().and_then(|reconf| reconf.path()) {
-            self.on_alive(path, false);
+            self.on_alive(path, puts_off);
         }
         let waits = match ask {
             _ if result == result::IN_PROGRESS => return self.on_promise(cx),

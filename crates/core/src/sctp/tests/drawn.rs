@@ -3,7 +3,6 @@ use super::*;
 use crate::base::Rng;
 use crate::sctp::handshake::init::Features;
 use crate::sctp::outstanding::Mark;
-use lowwater_wire::sctp::Param;
 
 /// What has to hold between any two events.
 fn check(assoc: &Assoc, last: &str) {
