@@ -524,3 +524,33 @@ fn a_promise_does_not_put_off_a_shutdown_for_ever() {
     }
     assert!(assoc.state == State::Closed && asked >= 10, "{:?} {asked}", assoc.state);
 }
+
+/// The same request again and again in one packet: what it asks for waits for messages that are not sent yet.
+#[test]
+fn requests_that_wait_look_at_the_messages_once_in_a_packet() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    assoc.id.features = handshake::init::Features(handshake::init::Features::RECONF);
+    assoc.options.reconfigurable = Reconfigurable::ALL;
+    assoc.id.peer_tsn = 7;
+    for n in 0..1_000 {
+        let info = SendInfo { stream: u16::from(n == 999), ..SendInfo::default() };
+        assoc.send(&mut world.cx(now()), Bytes::from_static(b"x"), info).unwrap();
+    }
+    let param = Param::IncomingReset(7, &[1.into()]);
+    let mut list = vec![0; param.stated_len().next_multiple_of(4)];
+    param.emit(&mut list);
+    let chunk = Wire::ReConfig(Tlvs::new(&list[..param.stated_len()]));
+    let mut packet = Vec::new();
+    for _ in 0..50 {
+        let at = packet.len();
+        packet.resize(at + chunk.buffer_len(), 0);
+        chunk.emit(&mut packet[at..]);
+    }
+    let buffer = Bytes::from(packet);
+    let (vtag, chunks) = (assoc.id.tags.0, &buffer[..]);
+    let inbound = Inbound { from: ip(1), to: ip(99), vtag, chunks, buffer: &buffer, ce: false, encap: 0 };
+    let steps = steps::of(|| assoc.input(&mut world.cx(now()), &inbound).unwrap());
+    let answers = assoc.pending.reconf.as_ref().map(|reconf| reconf.answers.len());
+    assert!((1_000..1_100).contains(&steps) && answers > Some(1), "{steps} steps, {answers:?} answers");
+}

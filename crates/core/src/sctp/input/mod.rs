@@ -57,6 +57,8 @@ pub(super) struct Reading<'a> {
     pub(super) urgent: bool,
     /// Nothing behind this chunk counts.
     pub(super) stop: bool,
+    /// A request of RE-CONFIG has to wait, and what stands behind it too.
+    pub(super) waits: bool,
 }
 
 impl Assoc {
@@ -95,8 +97,16 @@ impl Assoc {
     /// Takes the chunks of a packet whose tag is good.
     pub fn input_behind(&mut self, cx: &mut Cx<'_>, inbound: &Inbound<'_>) {
         let path = self.paths.find(inbound.from);
-        let mut reading =
-            Reading { inbound, path, data: false, first_tsn: None, sacks: 0, urgent: false, stop: false };
+        let mut reading = Reading {
+            inbound,
+            path,
+            data: false,
+            first_tsn: None,
+            sacks: 0,
+            urgent: false,
+            stop: false,
+            waits: false,
+        };
         self.tx.burst = None;
         if let Some(path) = path {
             // The tag was good: answers go where this came from, with or without UDP (RFC 6951 section 4.4).
@@ -189,7 +199,7 @@ impl Assoc {
                 self.on_forward_tsn(cx, reading, *tsn, streams);
             }
             Chunk::ReConfig(params) if self.id.features.has(Features::RECONF) => {
-                self.on_reconfig(cx, *params);
+                self.on_reconfig(cx, reading, *params);
             }
             _ => self.unknown(reading, raw),
         }

@@ -1,4 +1,5 @@
 //! RE-CONFIG: what a peer asks for, and how it answers (RFC 6525 sections 5.2.1 to 5.2.7).
+use super::Reading;
 use crate::base::Cx;
 use crate::sctp::assoc::{Assoc, Notice};
 use crate::sctp::notification::{Notification, Outcome, ResetWhat, SendFailed, Subscriptions};
@@ -40,7 +41,7 @@ fn streams(list: &[U16]) -> Vec<u16> {
 
 impl Assoc {
     /// A RE-CONFIG of two parameters at the most. Nothing of one that breaks the rules is carried out.
-    pub(super) fn on_reconfig(&mut self, cx: &mut Cx<'_>, tlvs: Tlvs<'_>) {
+    pub(super) fn on_reconfig(&mut self, cx: &mut Cx<'_>, reading: &mut Reading<'_>, tlvs: Tlvs<'_>) {
         if !matches!(self.state, State::Established | State::ShutdownPending) {
             return;
         }
@@ -51,11 +52,11 @@ impl Assoc {
             let Some(param) = good else { return self.violation(cx, b"parameter of RE-CONFIG") };
             params.push(param);
         }
-        let mut waits = false;
         for param in &params {
             match param {
                 Param::ResetResponse(number, result, next) => self.on_response(cx, *number, *result, *next),
-                _ => waits |= self.on_request(cx, param, waits),
+                // Each that waits may cost a walk over all messages: one in a packet is enough, for the next number comes after it.
+                _ => reading.waits |= self.on_request(cx, param, reading.waits),
             }
         }
     }
