@@ -31,10 +31,12 @@ pub struct Heartbeat {
     jitter: u32,
     /// The last transmission that can refresh the round-trip time: the one store of the hot path.
     last_sent: Instant,
-    /// What the answer must carry; 0 when no HEARTBEAT is out.
+    /// What the answer must carry; 0 when no HEARTBEAT is out. It stays while none is answered: an answer that comes late is one.
     pub nonce: u64,
-    /// When that one was sent.
+    /// When the last one was sent.
     pub asked_at: Instant,
+    /// How many with this number were, round and round: which of them is answered.
+    pub asked: u8,
     /// A HEARTBEAT has to be sent.
     pub wanted: bool,
 }
@@ -81,6 +83,7 @@ impl Heartbeat {
             last_sent: Instant::ZERO,
             nonce: 0,
             asked_at: Instant::ZERO,
+            asked: 0,
             wanted: false,
         }
     }
@@ -88,6 +91,16 @@ impl Heartbeat {
     /// DATA, INIT, COOKIE ECHO or HEARTBEAT was sent on this path. A SACK does not count: nothing answers it.
     pub const fn on_transmit(&mut self, now: Instant) {
         self.last_sent = now;
+    }
+
+    /// A HEARTBEAT is written: the number that its answer must carry, a new one where none is out, and how many had it.
+    pub fn ask(&mut self, cx: &mut Cx<'_>) -> (u64, u8) {
+        if self.nonce == 0 {
+            (self.nonce, self.asked) = (cx.rng.next_u64() | 1, 0);
+        }
+        self.asked = self.asked.wrapping_add(1);
+        (self.wanted, self.asked_at) = (false, cx.now);
+        (self.nonce, self.asked)
     }
 
     /// When something was last sent.

@@ -554,3 +554,35 @@ fn requests_that_wait_look_at_the_messages_once_in_a_packet() {
     let answers = assoc.pending.reconf.as_ref().map(|reconf| reconf.answers.len());
     assert!((1_000..1_100).contains(&steps) && answers > Some(1), "{steps} steps, {answers:?} answers");
 }
+
+/// Section 8.3: whatever HEARTBEAT is answered, the path lives, also where a round trip is longer than the time between two.
+#[test]
+fn an_answer_that_comes_after_the_next_heartbeat_is_one() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    let mut ask = |assoc: &mut Assoc, ms: u64| {
+        let at = now() + Duration::from_millis(ms);
+        assoc.request_heartbeat(ip(1)).unwrap();
+        let bytes = assoc.output(&mut world.cx(at)).expect("a HEARTBEAT").bytes;
+        bytes[12 + 4..12 + 4 + 16].to_vec()
+    };
+    let asked = [0, 500].map(|ms| ask(&mut assoc, ms));
+    assoc.paths.get_mut(0).errors = 3;
+    let late = now() + Duration::from_millis(700);
+    input_at(&mut assoc, &mut world, (late, Pressure::Low), &Wire::HeartbeatAck(Tlvs::new(&asked[0])));
+    let path = assoc.paths.get(0);
+    assert_eq!((path.errors, path.rto.srtt()), (0, None), "it lives, and nobody knows how far away");
+    // One answer is enough.
+    assoc.paths.get_mut(0).errors = 3;
+    input_at(&mut assoc, &mut world, (late, Pressure::Low), &Wire::HeartbeatAck(Tlvs::new(&asked[1])));
+    assert_eq!(assoc.paths.get(0).errors, 3);
+    let again = {
+        assoc.request_heartbeat(ip(1)).unwrap();
+        let bytes = assoc.output(&mut world.cx(late)).expect("a HEARTBEAT").bytes;
+        bytes[12 + 4..12 + 4 + 16].to_vec()
+    };
+    assert_ne!(again[..12], asked[1][..12], "another number");
+    let at = late + Duration::from_millis(40);
+    input_at(&mut assoc, &mut world, (at, Pressure::Low), &Wire::HeartbeatAck(Tlvs::new(&again)));
+    assert_eq!(assoc.paths.get(0).rto.srtt(), Some(Duration::from_millis(40)));
+}

@@ -158,7 +158,7 @@ fn draw(seed: u64) {
                 let id = rng.below(paths.into()) as u8;
                 let nonce = assoc.paths.get(id).hb.nonce;
                 if nonce != 0 {
-                    let info = super::super::input::heartbeat_info(nonce, id);
+                    let info = super::super::input::heartbeat_info(nonce, id, assoc.paths.get(id).hb.asked);
                     let param = Param::HeartbeatInfo(&info);
                     let mut list = vec![0; param.stated_len()];
                     param.emit(&mut list);
