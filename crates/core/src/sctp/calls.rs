@@ -149,7 +149,7 @@ impl Assoc {
         self.owner.notice.add(Notice::WRITABLE);
         match self.state {
             State::Established => self.begin_shutdown(cx),
-            State::CookieWait if self.tx.queue.is_empty() => {
+            State::CookieWait if self.tx.is_dry() => {
                 self.finish(cx, AssocChange::CannotStart, None, Why::Unsaid);
                 self.pending = super::pending::Pending::default();
             }

@@ -586,3 +586,18 @@ fn an_answer_that_comes_after_the_next_heartbeat_is_one() {
     input_at(&mut assoc, &mut world, (at, Pressure::Low), &Wire::HeartbeatAck(Tlvs::new(&again)));
     assert_eq!(assoc.paths.get(0).rto.srtt(), Some(Duration::from_millis(40)));
 }
+
+/// What went with a cookie in vain goes again with the next one, also where the owner has closed meanwhile.
+#[test]
+fn a_close_waits_for_what_went_with_a_stale_cookie() {
+    for sent in [true, false] {
+        let mut world = World::new();
+        let mut assoc = up(&mut world, 1);
+        if sent {
+            lose(&mut assoc, 0, false);
+        }
+        assoc.state = State::CookieWait;
+        assoc.close(&mut world.cx(now()));
+        assert_eq!(assoc.state, if sent { State::CookieWait } else { State::Closed });
+    }
+}
