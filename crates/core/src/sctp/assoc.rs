@@ -233,7 +233,8 @@ impl Assoc {
         self.id.tags.1 = offer.tag;
         self.id.peer_tsn = offer.tsn;
         self.id.features = offer.features;
-        self.tx.peer_rwnd = offer.a_rwnd;
+        // Where both have opened at once, what went with our COOKIE ECHO is under way.
+        self.tx.peer_rwnd = offer.a_rwnd.saturating_sub(self.tx.out.in_flight());
         self.tx.streams = outbound;
         // Notifications may wait already; nothing else can.
         let streams = core::mem::take(&mut self.rx.streams);

@@ -601,3 +601,27 @@ fn a_close_waits_for_what_went_with_a_stale_cookie() {
         assert_eq!(assoc.state, if sent { State::CookieWait } else { State::Closed });
     }
 }
+
+#[test]
+fn what_is_under_way_counts_for_the_window_of_a_handshake_that_crosses() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    (assoc.state, assoc.opening) = (State::CookieEchoed, Some(Box::default()));
+    leave(&mut assoc, 0, 0);
+    let ticket = handshake::cookie::Ticket {
+        made_at: now(),
+        life_ms: 1_000,
+        ports: (1, 2),
+        tags: assoc.id.tags,
+        tsns: (assoc.id.tsn, 77),
+        ties: (0, 0),
+        streams: (1, 1),
+        peer_rwnd: 1_500,
+        features: handshake::init::Features::default(),
+        adaptation: None,
+        local: ip(99),
+        addresses: [ip(1)].into_iter().collect(),
+    };
+    assert!(assoc.on_own_cookie(&mut world.cx(now()), &ticket, true));
+    assert_eq!((assoc.state, assoc.tx.peer_rwnd), (State::Established, 1_490));
+}
