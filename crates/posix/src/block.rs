@@ -1,5 +1,5 @@
 //! Calls that block: what they have done so far, when they give up, what wakes them.
-use crate::call::{Call, Reply};
+use crate::call::{Call, Fd, Reply};
 use crate::errno::Errno;
 use crate::host::{CallId, Host};
 use bytes::BytesMut;
@@ -73,6 +73,8 @@ pub(crate) struct Blocked {
     progress: Progress,
     /// The socket whose events wake it; `None` for a call that any event may concern.
     on: Option<SocketId>,
+    /// The connection that it waits for was dissolved (`sk_disconnects`).
+    cut: bool,
 }
 
 /// All calls that block, and replies that wait to be taken.
@@ -95,8 +97,13 @@ impl Waiting {
         let id = CallId(self.next);
         self.next += 1;
         progress.begun = true;
-        self.blocked.push(Blocked { id, call, progress, on });
+        self.blocked.push(Blocked { id, call, progress, on, cut: false });
         Ok(id)
+    }
+
+    /// Whoever waits for this connection has lost it, whatever its socket will be.
+    pub(crate) fn cut(&mut self, conn: SocketId) {
+        self.blocked.iter_mut().filter(|b| b.on == Some(conn)).for_each(|b| b.cut = true);
     }
 
     /// A call waits for this association.
@@ -135,6 +142,12 @@ impl Host {
         self.go_on(id, |p| p.interrupted = true);
     }
 
+    /// Lets the calls go on that wait for something of this descriptor's socket (`sk_state_change`, `sk_write_space`).
+    pub(crate) fn wake_waiters(&mut self, fd: Fd) {
+        let id = self.files.sock(fd).ok().and_then(|sock| sock.kind.id());
+        self.wake_blocked(id.as_slice());
+    }
+
     /// Lets the calls go on that an event of one of these sockets may concern, oldest first.
     pub(crate) fn wake_blocked(&mut self, woken: &[SocketId]) {
         let concerned = |b: &Blocked| b.on.is_none_or(|id| woken.contains(&id));
@@ -151,8 +164,13 @@ impl Host {
         change(&mut blocked.progress);
         // Another file may have got the descriptor of one that was closed.
         let same = self.files_of(&blocked.call) == blocked.progress.files;
-        let answer =
-            if same { self.attempt(&blocked.call, &mut blocked.progress) } else { Err(Errno::EBADF) };
+        let (call, progress) = (&blocked.call, &mut blocked.progress);
+        let answer = match call {
+            _ if !same => Err(Errno::EBADF),
+            Call::Recv { .. } if blocked.cut => Self::after_cut(call, progress).map(Some),
+            Call::Connect { .. } if blocked.cut => Err(Errno::EPIPE),
+            _ => self.attempt(call, progress),
+        };
         let reply = match answer {
             Ok(None) => {
                 blocked.on = self.wakes(&blocked.call, &blocked.progress);

@@ -23,6 +23,12 @@ impl Host {
         let sock = self.files.sock(write.fd)?;
         let nonblocking = write.impatient(sock);
         match sock.kind {
+            // What it waited for was dissolved: what went with the SYN does not count.
+            Kind::Fresh if p.begun && p.first => {
+                let error = self.files.sock_mut(write.fd)?.take_error();
+                Err(error.unwrap_or(Errno::EPIPE))
+            }
+            Kind::Fresh if p.begun => Ok(None),
             Kind::Fresh => {
                 let remote = take_addr(sock.v6, write.to.ok_or(Errno::EINVAL)?)?;
                 let (id, taken) = self.open_connection(write.fd, remote, Some(&write.data))?;

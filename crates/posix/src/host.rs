@@ -210,8 +210,7 @@ impl Host {
     pub fn oversleep(&mut self, t: Instant) {
         if t > self.now {
             self.now = t;
-            self.stack.handle_timeout(t);
-            self.settle();
+            self.pass();
         }
     }
 
@@ -288,11 +287,16 @@ impl Host {
         self.settle();
         let Some(next) = self.next_deadline().filter(|next| *next <= limit) else { return false };
         self.now = self.now.max(next);
+        self.pass();
+        true
+    }
+
+    /// Everything happens that is due by now: the stack's, then the timeouts of calls.
+    fn pass(&mut self) {
         self.stack.handle_timeout(self.now);
         self.settle();
         self.expire_blocked();
         self.settle();
-        true
     }
 
     /// Hands the device what the stack wants sent; true when there was something. What it has taken of connections goes to `left` where

@@ -76,10 +76,6 @@ impl Host {
         let target = if read.has(MSG_WAITALL) { read.want } else { lowat.min(read.want) }.max(1);
         let taken = if read.has(MSG_PEEK) { self.peek(id, &read, p)? } else { self.take_data(id, &read, p)? };
         let waiting = self.queues(id).recv.saturating_sub(self.peek_from(&read)?);
-        // The urgent mark ends what is read in one go; a peek stands where what it has seen ends.
-        let peeked = if read.has(MSG_PEEK) { taken as u64 + self.peek_from(&read)? } else { 0 };
-        let mark = taken > 0
-            && self.stack.tcp_inq(id).is_ok_and(|inq| inq.to_mark.is_some_and(|to| u64::from(to) == peeked));
         if read.want == 0 {
             self.stack.tcp_recv(self.now, id, &mut [], true)?;
             // Who has waited for nothing has it, whatever has come (`tcp_recvmsg_locked`).
@@ -87,7 +83,8 @@ impl Host {
                 return Ok(Some(Reply::ok(0)));
             }
         }
-        if taken >= target || mark || (read.want == 0 && waiting > 0) {
+        let stops = taken > 0 && self.stops_here(&read, id, taken, waiting)?;
+        if taken >= target || stops || (read.want == 0 && waiting > 0) {
             return self.received(&read, id, taken, p).map(Some);
         }
         let ready = self.stack.poll(self.now, id);
@@ -119,6 +116,24 @@ impl Host {
             Err(Error::WouldBlock) => p.wait(self.now, timeout),
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// Who has taken something does not go on: the urgent mark ends what is read in one go, a peek standing where what it has seen ends,
+    /// and what is left may have to go where nobody can write.
+    fn stops_here(&self, read: &Read, id: SocketId, taken: usize, waiting: u64) -> Result<bool, Errno> {
+        let peeked = if read.has(MSG_PEEK) { taken as u64 + self.peek_from(read)? } else { 0 };
+        let to_mark = self.stack.tcp_inq(id).ok().and_then(|inq| inq.to_mark);
+        let fault = waiting > 0 && read.good < read.want;
+        Ok(fault || to_mark.is_some_and(|to| u64::from(to) == peeked))
+    }
+
+    /// The connection was dissolved while a reader waited: it has what it has (`sk_wait_event`). Why is for SO_ERROR to tell.
+    pub(crate) fn after_cut(call: &Call, p: &mut Progress) -> Result<Reply, Errno> {
+        let read = Read::of(call)?;
+        let data = core::mem::take(&mut p.data).freeze();
+        // What was only looked at is not counted anywhere else.
+        let taken = if read.has(MSG_PEEK) { data.len() } else { p.done };
+        if taken > 0 { Ok(Reply { data, ..Reply::ok(taken as i64) }) } else { Err(Errno::EPIPE) }
     }
 
     /// Reading from what was never connected, or is no more.

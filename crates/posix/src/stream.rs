@@ -193,6 +193,7 @@ impl Host {
             return self.udp_connect(fd, name).map(Some);
         }
         if name == Name::Unspec {
+            sock.kind.id().into_iter().for_each(|id| self.waiting.cut(id));
             self.disconnect(fd)?;
             return Ok(Some(Reply::ok(0)));
         }
@@ -208,6 +209,11 @@ impl Host {
                 self.connect_result(fd, id, nonblocking, still, p)
             }
             Kind::Conn(_) => Err(Errno::EISCONN),
+            // shutdown() has dissolved what it waited for, and left the reason.
+            Kind::Fresh if p.begun => {
+                let error = self.files.sock_mut(fd)?.take_error();
+                Err(error.unwrap_or(Errno::ECONNABORTED))
+            }
             Kind::Fresh => {
                 let remote = take_addr(sock.v6, name)?;
                 let (id, _) = self.open_connection(fd, remote, None)?;
@@ -331,6 +337,7 @@ impl Host {
             Ok(State::Close) | Err(_) => {
                 let error = self.stack.take_error(id).map_or(Errno::ECONNABORTED, Errno::from);
                 // A connect() that has told its failure leaves a socket that can try again (`tcp_disconnect`).
+                self.waiting.cut(id);
                 self.forget(fd, Some(id))?;
                 self.files.sock_mut(fd)?.shut = 0;
                 self.wake_fd(fd, ANY);
@@ -490,7 +497,7 @@ impl Host {
                         *attempt = Attempt::Spoilt;
                     }
                     self.wake_fd(fd, ANY);
-                    self.wake_blocked(&[]);
+                    self.wake_waiters(fd);
                     return Err(Errno::ENOTCONN);
                 }
                 Ok(state) => {
@@ -503,14 +510,14 @@ impl Host {
                     self.stack.shutdown(self.now, id, how)?;
                     // Whoever watches for edges is told, also of what was there before (`inet_shutdown`).
                     self.wake_fd(fd, ANY);
-                    self.wake_blocked(&[]);
+                    self.wake_waiters(fd);
                 }
             },
             Kind::Fresh | Kind::Udp(_) => {
                 let connected = matches!(sock.kind, Kind::Udp(id) if self.stack.peer_addr(id).is_ok());
                 self.files.sock_mut(fd)?.shut |= directions;
                 self.wake_fd(fd, ANY);
-                self.wake_blocked(&[]);
+                self.wake_waiters(fd);
                 if !connected {
                     return Err(Errno::ENOTCONN);
                 }

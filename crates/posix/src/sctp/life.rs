@@ -292,7 +292,7 @@ impl Host {
             self.stack.sctp_shutdown(self.now, id)?;
         }
         self.wake_fd(fd, ANY);
-        self.wake_blocked(&[]);
+        self.wake_waiters(fd);
         // It is done all the same (`inet_shutdown`).
         if connecting { Err(Errno::ENOTCONN) } else { Ok(Reply::ok(0)) }
     }

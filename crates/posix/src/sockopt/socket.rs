@@ -320,7 +320,7 @@ impl Host {
         let writable = self.has_room(sock) && self.readiness(fd).is_some_and(|ready| ready & EPOLLOUT != 0);
         if writable {
             self.wake_fd(fd, WRITING);
-            self.wake_blocked(&[]);
+            self.wake_waiters(fd);
         }
     }
 

@@ -15,3 +15,4 @@ mod sctp_reading;
 mod sctp_sockets;
 mod stream;
 mod support;
+mod waiting;
