@@ -40,8 +40,8 @@ struct Pipe {
     data: BytesMut,
     /// What the bytes lie in; each takes up a place until the last of its bytes is read.
     slots: VecDeque<Slot>,
-    /// Ends that are open, and their O_NONBLOCK: to read, to write.
-    open: [bool; 2],
+    /// The ends that are open, and their O_NONBLOCK: to read, to write.
+    ends: [Option<Fd>; 2],
     nonblocking: [bool; 2],
 }
 
@@ -163,7 +163,7 @@ impl Pipes {
     }
 
     fn is_open(&self, id: PipeId, side: Side) -> bool {
-        self.pipes.get(&id).is_some_and(|pipe| pipe.open[index(side)])
+        self.pipes.get(&id).is_some_and(|pipe| pipe.ends[index(side)].is_some())
     }
 
     /// `pipe_poll`.
@@ -202,15 +202,15 @@ impl Host {
         self.files.set_status(write, flags & O_DIRECT);
         self.pipes.next += 1;
         let nonblocking = flags & O_NONBLOCK != 0;
-        let pipe = Pipe { open: [true; 2], nonblocking: [nonblocking; 2], ..Pipe::default() };
+        let pipe = Pipe { ends: [Some(read), Some(write)], nonblocking: [nonblocking; 2], ..Pipe::default() };
         self.pipes.pipes.insert(id, pipe);
         Ok(Reply { pipe: Some((read, write)), ..Reply::ok(0) })
     }
 
     pub(crate) fn close_pipe(&mut self, id: PipeId, side: Side) {
         let Ok(pipe) = self.pipes.get(id) else { return };
-        pipe.open[index(side)] = false;
-        if pipe.open == [false; 2] {
+        pipe.ends[index(side)] = None;
+        if pipe.ends == [None; 2] {
             self.pipes.pipes.remove(&id);
         }
         self.wake_pipe(id);
@@ -218,13 +218,8 @@ impl Host {
 
     /// Both ends of a pipe have news, for whoever waits.
     fn wake_pipe(&mut self, id: PipeId) {
-        let ends: Vec<Fd> = self
-            .files
-            .iter()
-            .filter(|(_, f)| matches!(f, File::Pipe(p, _) if *p == id))
-            .map(|(fd, _)| fd)
-            .collect();
-        for fd in ends {
+        let ends = self.pipes.get(id).map_or([None; 2], |pipe| pipe.ends);
+        for fd in ends.into_iter().flatten() {
             self.wake_fd(fd, ANY);
         }
         self.wake_blocked(&[]);
@@ -272,21 +267,27 @@ impl Host {
             return Ok(Some(Reply::ok(0)));
         }
         if !self.pipes.is_open(id, Side::Read) {
-            let done = p.done as i64;
-            return Ok(Some(if done > 0 { Reply::ok(done) } else { write.fail(Errno::EPIPE) }));
+            // What was written counts, and the signal comes all the same (`pipe_write`).
+            let done = Reply { sigpipe: true, ..Reply::ok(p.done as i64) };
+            return Ok(Some(if p.done > 0 { done } else { write.fail(Errno::EPIPE) }));
         }
         if write.bad {
             return Err(Errno::EFAULT);
         }
-        let (pipe, before) = (self.pipes.get(id)?, p.done);
+        let patient = !self.pipes.nonblocking(id, side);
+        let (pipe, mut before) = (self.pipes.get(id)?, p.done);
         if !p.begun {
             p.done += pipe.join(&write.data);
         }
         p.done += pipe.add(&write.data[p.done..], true);
-        if p.done > before {
+        while p.done > before {
             self.wake_pipe(id);
+            before = p.done;
+            // A reader that has waited has made room: nobody else would tell of it, since this call does not wait yet.
+            if patient && !p.over() {
+                p.done += self.pipes.get(id)?.add(&write.data[p.done..], true);
+            }
         }
-        let patient = !self.pipes.nonblocking(id, side);
         if p.done == write.data.len() || (p.done > 0 && (!patient || p.over())) {
             return Ok(Some(Reply::ok(p.done as i64)));
         }
@@ -397,9 +398,7 @@ impl Host {
         };
         let rooms = vec![Room::new(want)];
         let call = Call::Recv { fd, kind: RecvKind::Recv, rooms, flags, control_len: 0 };
-        let answer =
-            if self.files.sock(fd)?.stream { self.tcp_recv(&call, p) } else { self.udp_recv(&call, p) };
-        let Some(reply) = answer? else { return Ok(None) };
+        let Some(reply) = self.attempt(&call, p)? else { return Ok(None) };
         if let Some(id) = conn.filter(|_| there == Some(0) && reply.data.is_empty()) {
             // The end was only looked at, and is read now (`tcp_read_sock`). There are no bytes that this could take.
             self.stack.tcp_recv_with(self.now, id, 1, &mut |_| {})?;
@@ -423,11 +422,16 @@ impl Host {
         Ok(Reply::ok(0))
     }
 
-    /// To a socket: what has been written has its times, as any write (`tcp_sendmsg_locked`).
+    /// To a socket: what has been written has its times, as any write (`tcp_sendmsg_locked`). Who writes to the pipe hears of the room only
+    /// now (`splice_to_socket`): what comes is for another call.
     fn splice_out(&mut self, from: PipeId, fd: Fd, len: usize, flags: u32, p: &mut Progress) -> Answer {
+        let before = self.pipes.waiting(from);
         let answer = self.splice_out_now(from, fd, len, flags, p);
         if p.done > 0 && !matches!(answer, Ok(None)) {
             self.mark_write(fd, None);
+        }
+        if self.pipes.waiting(from) < before {
+            self.wake_pipe(from);
         }
         answer
     }
@@ -435,7 +439,7 @@ impl Host {
     /// To a socket (`splice_to_socket`).
     fn splice_out_now(&mut self, from: PipeId, fd: Fd, len: usize, flags: u32, p: &mut Progress) -> Answer {
         let sock = self.files.sock(fd)?;
-        let (timeout, kind) = (sock.knobs.sndtimeo, sock.kind);
+        let (timeout, kind, tcp) = (sock.knobs.sndtimeo, sock.kind, sock.is_tcp());
         let nonblocking = sock.nonblocking || timeout.is_some_and(|t| t.is_zero());
         if p.over()
             && let Some(end) = self.splice_out_ends(p, timeout)
@@ -452,8 +456,8 @@ impl Host {
             let patient = flags & SPLICE_F_NONBLOCK as u32 == 0;
             return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
         }
-        let Kind::Conn(id) = kind else {
-            return self.splice_unconnected(from, fd, n, p);
+        let (Kind::Conn(id), true) = (kind, tcp) else {
+            return self.splice_message(from, fd, n, p);
         };
         // What comes after a part was written is the next call's to tell.
         if p.done > 0 && self.stack.poll(self.now, id).contains(Ready::ERR) {
@@ -496,17 +500,14 @@ impl Host {
         }
     }
 
-    /// To what is no connection: a datagram, or an error.
-    fn splice_unconnected(&mut self, from: PipeId, fd: Fd, n: usize, p: &mut Progress) -> Answer {
+    /// To what is no connection of TCP: a message, or an error.
+    fn splice_message(&mut self, from: PipeId, fd: Fd, n: usize, p: &mut Progress) -> Answer {
         let data = Bytes::copy_from_slice(self.pipes.get(from)?.data.get(..n).unwrap_or_default());
         let data = vec![Piece::Data(data)];
         let call = Call::Send { fd, kind: SendKind::Send, data, flags: 0, to: None, control: Vec::new() };
-        let answer =
-            if self.files.sock(fd)?.stream { self.tcp_send(&call, p) } else { self.udp_send(&call, p) };
-        let reply = answer?;
+        let reply = self.attempt(&call, p)?;
         if let Some(sent) = reply.as_ref().and_then(|r| usize::try_from(r.ret).ok()) {
             self.pipes.get(from)?.take(sent.min(n));
-            self.wake_pipe(from);
         }
         Ok(reply)
     }
@@ -516,7 +517,6 @@ impl Host {
         let data = pipe.data.get(..n).unwrap_or_default();
         let sent = self.stack.tcp_send(self.now, id, data, SendFlags { more, ..SendFlags::default() })?;
         pipe.take(sent);
-        self.wake_pipe(from);
         Ok(sent)
     }
 }

@@ -80,7 +80,60 @@ fn a_writer_without_a_reader_gets_a_signal() {
     ok(&mut host, Call::Close { fd: r });
     let reply = done(&mut host, write(w, b"x"));
     assert_eq!((reply.errno, reply.sigpipe), (Some(Errno::EPIPE), true));
+    let (r, w) = pipe(&mut host, 0);
+    let writer = blocks(&mut host, write(w, &[1; 100_000]));
+    ok(&mut host, Call::Close { fd: r });
+    let reply = finished(&mut host, writer);
+    assert_eq!((reply.ret, reply.sigpipe), (65_536, true), "for what it could not write");
     assert_eq!(fails(&mut host, Call::Pipe { flags: 1 }), Errno::EINVAL);
+}
+
+/// Whom a writer wakes may make room before it waits itself.
+#[test]
+fn a_long_write_goes_on_with_each_reader_that_waits() {
+    let mut host = host(A, A6);
+    let (r, w) = pipe(&mut host, 0);
+    let readers = [65_536, 20_000].map(|len| blocks(&mut host, read(r, len)));
+    assert_eq!(done(&mut host, write(w, &[1; 85_536])).ret, 85_536);
+    assert_eq!(readers.map(|id| finished(&mut host, id).data.len()), [65_536, 20_000]);
+    // One that does not wait leaves when it is full, whoever reads then.
+    let reader = blocks(&mut host, read(r, 65_536));
+    ok(&mut host, Call::Fcntl { fd: w, cmd: F_SETFL, arg: O_NONBLOCK.into() });
+    assert_eq!(done(&mut host, write(w, &[2; 85_536])).ret, 65_536);
+    assert_eq!(finished(&mut host, reader).ret, 65_536);
+}
+
+/// `splice_to_socket` ends when it has emptied the pipe: who waits for room there writes for the next one.
+#[test]
+fn a_splice_that_empties_a_pipe_does_not_wait_for_more() {
+    let mut net = Net::new();
+    let (a, _) = net.connected();
+    let (r, w) = pipe(&mut net.a, 0);
+    let writer = blocks(&mut net.a, write(w, &[1; 100_000]));
+    assert_eq!(done(&mut net.a, splice(r, a, 100_000)).ret, 65_536);
+    assert_eq!(finished(&mut net.a, writer).ret, 100_000);
+}
+
+#[test]
+fn splice_moves_messages_of_sctp() {
+    let mut net = Net::new();
+    let socket = || Call::Socket { domain: AF_INET, ty: SOCK_STREAM, protocol: IPPROTO_SCTP };
+    let listener = ok(&mut net.b, socket());
+    ok(&mut net.b, bind(listener, B, 80));
+    ok(&mut net.b, Call::Listen { fd: listener, backlog: 5 });
+    let a = ok(&mut net.a, socket());
+    let connecting = blocks(&mut net.a, connect(a, B, 80));
+    net.run(MS(100));
+    assert_eq!(finished(&mut net.a, connecting).ret, 0);
+    let b = ok(&mut net.b, Call::Accept { fd: listener, flags: 0 });
+    let (r, w) = pipe(&mut net.a, 0);
+    ok(&mut net.a, write(w, b"abc"));
+    assert_eq!(done(&mut net.a, splice(r, a, 10)).ret, 3);
+    let (r, w) = pipe(&mut net.b, 0);
+    let reader = blocks(&mut net.b, splice(b, w, 10));
+    net.run(MS(100));
+    assert_eq!(finished(&mut net.b, reader).ret, 3);
+    assert_eq!(done(&mut net.b, read(r, 10)).data, "abc");
 }
 
 #[test]
