@@ -340,7 +340,13 @@ fn name(name: Name) -> Vec<u8> {
     };
     match name {
         Name::Inet(addr) => sockaddr(addr).to_vec(),
-        Name::Unspec => of(0, SOCKADDR[1]),
+        Name::Unspec(None) => of(0, 2),
+        Name::Unspec(Some(addr)) => {
+            let mut bytes = sockaddr(addr.into()).to_vec();
+            bytes[..2].fill(0);
+            bytes.resize(SOCKADDR[1], 0);
+            bytes
+        }
         Name::Other(family) => of(family, SOCKADDR[1]),
         Name::Short(family) if family == AF_INET => of(family, SOCKADDR[0] - 1),
         Name::Short(family) if family == AF_INET6 => of(family, SOCKADDR[0]),

@@ -5,7 +5,7 @@
 #![cfg(target_os = "linux")]
 mod pair;
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Fd, Name, Optval, Piece, SendKind};
 use pair::{Act, Dice, Pair, Step, seeds};
@@ -34,6 +34,16 @@ const V6: [&str; 14] = [
 
 /// Our own address of IPv6.
 const OWN: &str = "fd00::1";
+/// What is no address, or one of IPv4 without its family.
+const UNFIT: [Name; 7] = [
+    Name::UNSPEC,
+    Name::Bad,
+    Name::Short(2),
+    Name::Other(1),
+    Name::Unspec(None),
+    Name::Unspec(Some(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 80))),
+    Name::Unspec(Some(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80))),
+];
 
 struct Drawn {
     dice: Dice,
@@ -59,7 +69,7 @@ impl Drawn {
 
     fn name(&mut self, v6: bool, ports: &[u16]) -> Name {
         if self.dice.odd(40) {
-            return self.dice.one(&[Name::Unspec, Name::Bad, Name::Short(2), Name::Other(1)]);
+            return self.dice.one(&UNFIT);
         }
         let ip = if v6 { self.dice.one(&V6) } else { self.dice.one(&V4) };
         let ip: IpAddr = ip.parse().unwrap();
@@ -111,7 +121,7 @@ impl Drawn {
                 let addr = self.peer(index, v6, stream);
                 self.push(Call::Connect { fd, addr });
             }
-            12 | 13 => self.push(Call::Connect { fd, addr: Name::Unspec }),
+            12 | 13 => self.push(Call::Connect { fd, addr: Name::UNSPEC }),
             14 | 15 if stream => self.push(Call::Listen { fd, backlog: 5 }),
             14 | 15 => {
                 let to = Some(self.name(v6, &[1, 1, 2, 3]));

@@ -61,7 +61,7 @@ impl Chance {
         let port = self.one(&[0, 80, 80, 80, 81]);
         let inet = Name::Inet(SocketAddr::new(ip.parse().unwrap(), port));
         match self.below(16) {
-            0 => self.one(&[Name::Unspec, Name::Bad, Name::Short(2), Name::Other(1)]),
+            0 => self.one(&[Name::UNSPEC, Name::Bad, Name::Short(2), Name::Other(1)]),
             _ => inet,
         }
     }
@@ -159,7 +159,7 @@ impl Chance {
                 let six = self.made.iter().any(|(index, kind)| (*index as Fd, *kind) == (fd, 'D'));
                 let addr = match addr {
                     // Nobody can be reached at port 0, which the stack says at once.
-                    Name::Inet(addr) if addr.port() == 0 => Name::Unspec,
+                    Name::Inet(addr) if addr.port() == 0 => Name::UNSPEC,
                     // A datagram socket of both families keeps the family of its first peer.
                     Name::Inet(_) if six => Name::Inet("[::1]:80".parse().unwrap()),
                     addr => addr,

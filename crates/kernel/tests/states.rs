@@ -274,7 +274,7 @@ impl Drawn {
                     let how = self.dice.one(&[0, 2]);
                     self.shutdown(self.main, how);
                 } else {
-                    self.push(Call::Connect { fd: self.main, addr: Name::Unspec });
+                    self.push(Call::Connect { fd: self.main, addr: Name::UNSPEC });
                 }
             }
             "connecting" | "crossed" | "refused" | "refused_told" | "soft_error" | "unreachable" => {
@@ -418,7 +418,7 @@ impl Drawn {
                     self.act(Act::Data(300));
                     self.write(fd, 3_000);
                 }
-                self.push(Call::Connect { fd, addr: Name::Unspec });
+                self.push(Call::Connect { fd, addr: Name::UNSPEC });
                 if state == "again" {
                     let addr = self.addr(REMOTE, 2);
                     self.push(Call::Connect { fd, addr });
@@ -475,7 +475,7 @@ impl Drawn {
                     self.write(fd, 10);
                     self.act(Act::Datagram(None, 30));
                 }
-                self.push(Call::Connect { fd, addr: Name::Unspec });
+                self.push(Call::Connect { fd, addr: Name::UNSPEC });
             }
             _ => {}
         }
@@ -701,7 +701,7 @@ impl Drawn {
 
     fn to(&mut self) -> Name {
         match self.dice.below(10) {
-            0 => Name::Unspec,
+            0 => Name::UNSPEC,
             1 => Name::Bad,
             2 => self.dice.one(&[Name::Short(2), Name::Other(1), Name::Other(99)]),
             3 => self.addr(REMOTE, 2),
@@ -837,7 +837,7 @@ impl Drawn {
                 self.push(Call::Listen { fd, backlog });
             }
             20..=22 => {
-                let mut addr = if self.dice.odd(3) { Name::Unspec } else { self.to() };
+                let mut addr = if self.dice.odd(3) { Name::UNSPEC } else { self.to() };
                 // A socket that has had a peer of IPv6 is not fit for one of IPv4.
                 let four = |addr: Name| addr.inet().is_some_and(|a| a.ip().to_canonical().is_ipv4());
                 while self.family != Family::V4

@@ -2,7 +2,7 @@
 use crate::abi::{AF_INET, AF_INET6, AF_UNSPEC};
 use crate::errno::Errno;
 use bytes::{BufMut, Bytes, BytesMut};
-use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// A file descriptor of a [`crate::Host`].
 pub type Fd = i32;
@@ -184,8 +184,9 @@ impl From<Bytes> for Piece {
 pub enum Name {
     /// A sockaddr_in, or a sockaddr_in6 (IPv4-mapped addresses in their mapped form).
     Inet(SocketAddr),
-    /// Of family AF_UNSPEC, long enough for the family of any socket.
-    Unspec,
+    /// Of family AF_UNSPEC, with what a sockaddr_in has where it has it: AF_INET's calls may take it for one. `None` for one that is too
+    /// short for that.
+    Unspec(Option<SocketAddrV4>),
     /// Of another family.
     Other(u16),
     /// Of this family, but so many bytes too short for it.
@@ -207,20 +208,23 @@ const SOCKADDR_IN6: usize = 28;
 const SOCKADDR_IN6_OLD: usize = 24;
 
 impl Name {
+    /// Of family AF_UNSPEC with nothing but zeros, long enough for the family of any socket.
+    pub const UNSPEC: Self = Self::Unspec(Some(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)));
+
     /// Reads a struct sockaddr of Linux.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Self {
         let Some((family, rest)) = bytes.split_first_chunk::<2>() else { return Self::Short(0) };
         let family = u16::from_ne_bytes(*family);
         let port = |b: &[u8]| Some(u16::from_be_bytes([*b.first()?, *b.get(1)?]));
+        let v4 = || {
+            let ip = rest.get(2..6).and_then(|b| <[u8; 4]>::try_from(b).ok());
+            let addr = ip.zip(port(rest)).filter(|_| bytes.len() >= SOCKADDR_IN);
+            addr.map(|(ip, port)| SocketAddrV4::new(Ipv4Addr::from(ip), port))
+        };
         match i32::from(family) {
-            AF_UNSPEC => Self::Unspec,
-            AF_INET if bytes.len() >= SOCKADDR_IN => {
-                let ip = rest.get(2..6).and_then(|b| <[u8; 4]>::try_from(b).ok());
-                ip.zip(port(rest)).map_or(Self::Short(family), |(ip, port)| {
-                    Self::Inet(SocketAddr::from((Ipv4Addr::from(ip), port)))
-                })
-            }
+            AF_UNSPEC => Self::Unspec(v4()),
+            AF_INET => v4().map_or(Self::Short(family), |addr| Self::Inet(addr.into())),
             AF_INET6 if bytes.len() >= SOCKADDR_IN6_OLD => {
                 let word = |at: usize| rest.get(at..at + 4).and_then(|b| <[u8; 4]>::try_from(b).ok());
                 let ip = rest.get(6..22).and_then(|b| <[u8; 16]>::try_from(b).ok());
@@ -230,7 +234,7 @@ impl Name {
                     Self::Inet(SocketAddrV6::new(Ipv6Addr::from(ip), port, flow, scope).into())
                 })
             }
-            AF_INET | AF_INET6 => Self::Short(family),
+            AF_INET6 => Self::Short(family),
             _ => Self::Other(family),
         }
     }
@@ -447,7 +451,11 @@ mod tests {
         let v4 = sockaddr("192.0.2.1:80".parse().expect("an address"));
         assert_eq!(Name::read(&v4[..15]), Name::Short(2));
         assert_eq!(Name::read(&[1, 0, b'/']), Name::Other(1));
-        assert_eq!(Name::read(&[0, 0]), Name::Unspec);
+        assert_eq!(Name::read(&[0, 0]), Name::Unspec(None));
+        assert_eq!(Name::read(&[0; 15]), Name::Unspec(None));
+        assert_eq!(Name::read(&[0; 16]), Name::UNSPEC);
+        let old = [0, 0, 0, 80, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(Name::read(&old), Name::Unspec(Some(SocketAddrV4::new([10, 0, 0, 1].into(), 80))));
         assert_eq!(Name::read(&[2]), Name::Short(0));
     }
 

@@ -110,13 +110,14 @@ impl Host {
         if !(0..PROTOCOL_MAX).contains(&protocol) {
             return Err(Errno::EINVAL);
         }
-        if let (SOCK_STREAM | SOCK_SEQPACKET, IPPROTO_SCTP) = (kind, protocol) {
+        // Of SOCK_SEQPACKET no protocol is its one (`inet_create`).
+        if let (SOCK_STREAM, IPPROTO_SCTP) | (SOCK_SEQPACKET, IPPROTO_SCTP | 0) = (kind, protocol) {
             return self.sctp_socket(kind == SOCK_SEQPACKET, v6, flags);
         }
         let stream = match (kind, protocol) {
             (SOCK_STREAM, 0 | IPPROTO_TCP) => true,
             (SOCK_DGRAM, 0 | IPPROTO_UDP) => false,
-            (SOCK_STREAM | SOCK_DGRAM | SOCK_RAW, _) => return Err(Errno::EPROTONOSUPPORT),
+            (SOCK_STREAM | SOCK_DGRAM | SOCK_RAW | SOCK_SEQPACKET, _) => return Err(Errno::EPROTONOSUPPORT),
             _ => return Err(Errno::ESOCKTNOSUPPORT),
         };
         let mut options = SocketOptions::new(self.stack.sysctl());

@@ -58,7 +58,7 @@ impl Host {
 
     /// connect() of a datagram socket.
     pub(crate) fn udp_connect(&mut self, fd: Fd, name: Name) -> Result<Reply, Errno> {
-        if name == Name::Unspec {
+        if matches!(name, Name::Unspec(_)) {
             return self.udp_disconnect(fd);
         }
         // The port comes first, whatever the address is worth (`inet_dgram_connect`).
@@ -138,9 +138,12 @@ impl Host {
         let sock = self.files.sock(write.fd)?;
         let to = match write.to {
             None => None,
-            // An AF_INET socket takes it for an AF_INET address with port 0, an AF_INET6 one for none.
-            Some(Name::Unspec) if !sock.v6 => return Err(Errno::EINVAL),
-            Some(Name::Unspec) => None,
+            // An AF_INET socket takes it for an AF_INET address, an AF_INET6 one for none.
+            Some(Name::Unspec(_)) if sock.v6 => None,
+            Some(Name::Unspec(addr)) => {
+                let addr = addr.ok_or(Errno::EINVAL)?.into();
+                Some(Self::stack_remote(addr, self.udp_source(sock)))
+            }
             Some(Name::Other(_)) if sock.v6 => return Err(Errno::EINVAL),
             Some(name) => {
                 Some(Self::stack_remote(udp_addr(sock, name, Errno::ENETUNREACH)?, self.udp_source(sock)))
@@ -162,7 +165,7 @@ impl Host {
         let sock = self.files.sock(write.fd)?;
         let patient = !(sock.nonblocking || write.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.sndtimeo, sock.shut & 2 != 0);
-        if write.data.len() > LEN_MAX {
+        if write.len > LEN_MAX {
             return Err(Errno::EMSGSIZE);
         }
         // IPv6 does not look at it, nor at the peer beside AF_UNSPEC (`udpv6_sendmsg`).
@@ -171,7 +174,7 @@ impl Host {
         }
         let to = self.udp_destination(&write, id)?;
         let to_v4 = to.or_else(|| self.stack.peer_addr(id).ok()).is_none_or(|to| to.is_ipv4());
-        if write.has(MSG_OOB) && to_v4 && write.to != Some(Name::Unspec) {
+        if write.has(MSG_OOB) && to_v4 && !matches!(write.to, Some(Name::Unspec(_))) {
             return Err(Errno::EOPNOTSUPP);
         }
         if write.is_strange_to(sock) {
@@ -182,12 +185,12 @@ impl Host {
             self.may_reach(self.udp_source(sock), to)?;
             self.stack.ip().lookup(None, to.ip(), self.now)?;
         }
-        if write.data.len() > if to_v4 { LEN_MAX_V4 } else { LEN_MAX_V6 } {
+        if write.len > if to_v4 { LEN_MAX_V4 } else { LEN_MAX_V6 } {
             return Err(Errno::EMSGSIZE);
         }
         // Whoever asks for the way alone sends nothing (`ip_make_skb`).
         if write.has(MSG_PROBE) {
-            return Ok(Some(Reply::ok(write.data.len() as i64)));
+            return Ok(Some(Reply::ok(write.len as i64)));
         }
         if let Some(errno) = self.files.sock_mut(write.fd)?.take_error() {
             return Err(errno);

@@ -63,15 +63,15 @@ impl Host {
         };
         self.files.get(epfd)?;
         self.files.get(fd)?;
+        // What is no set is told so before anything about what it would watch.
+        self.set(epfd)?;
         if epfd == fd {
-            self.set(epfd)?;
             return Err(Errno::EINVAL);
         }
         let nested = matches!(self.files.get(fd)?, File::Epoll(_));
         if event.events & EPOLLEXCLUSIVE != 0 && op != EPOLL_CTL_DEL {
             let wrong = op == EPOLL_CTL_MOD || nested || event.events & !EXCLUSIVE_OK != 0;
             if wrong {
-                self.set(epfd)?;
                 return Err(Errno::EINVAL);
             }
         }

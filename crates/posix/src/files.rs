@@ -258,8 +258,8 @@ pub(crate) fn take_addr(v6: bool, name: crate::call::Name) -> Result<SocketAddr,
     use crate::call::Name;
     match name {
         Name::Bad => Err(Errno::EFAULT),
-        Name::Short(_) => Err(Errno::EINVAL),
-        Name::Unspec => Err(Errno::EAFNOSUPPORT),
+        Name::Short(_) | Name::Unspec(None) => Err(Errno::EINVAL),
+        Name::Unspec(Some(_)) => Err(Errno::EAFNOSUPPORT),
         Name::Other(_) => Err(Errno::EAFNOSUPPORT),
         // A sockaddr_in is shorter than what an AF_INET6 socket wants; the other way round only the family is wrong.
         Name::Inet(SocketAddr::V4(_)) if v6 => Err(Errno::EINVAL),

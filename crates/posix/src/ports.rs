@@ -365,7 +365,7 @@ mod tests {
                     4 => drop(host.call(Call::Listen { fd, backlog: 8 })),
                     // To itself, where somebody listens.
                     5 => drop(host.call(Call::Connect { fd, addr: at(HERE, 80) })),
-                    6 if rng.below(2) == 0 => drop(host.call(Call::Connect { fd, addr: Name::Unspec })),
+                    6 if rng.below(2) == 0 => drop(host.call(Call::Connect { fd, addr: Name::UNSPEC })),
                     6 => match host.call(Call::Accept { fd, flags: 0 }) {
                         Started::Done(reply) if reply.ret >= 0 => fds.push(reply.ret as Fd),
                         _ => {}

@@ -28,12 +28,16 @@ pub(crate) struct Read {
 
 impl Read {
     /// # Errors
-    /// EINVAL for too many iovecs, or too many bytes.
+    /// EINVAL for too many iovecs, and for lengths below zero (`__import_iovec`).
     pub(crate) fn of(call: &Call) -> Result<Self, Errno> {
         let Call::Recv { fd, kind, rooms, flags, control_len } = call else { return Err(Errno::EINVAL) };
         let (fd, kind, flags, control_len) = (*fd, *kind, *flags, *control_len);
         if rooms.len() > IOVECS_MAX {
             return Err(if kind == RecvKind::Recvmsg { Errno::EMSGSIZE } else { Errno::EINVAL });
+        }
+        let vector = matches!(kind, RecvKind::Readv | RecvKind::Recvmsg);
+        if vector && rooms.iter().any(|room| isize::try_from(room.len).is_err()) {
+            return Err(Errno::EINVAL);
         }
         let sum = |rooms: &[Room]| {
             rooms.iter().try_fold(0_usize, |sum, room| sum.checked_add(room.len)).ok_or(Errno::EINVAL)

@@ -19,6 +19,8 @@ use lowwater_core::tcp::{Ready, SendFlags, State};
 pub(crate) struct Write {
     pub(crate) fd: i32,
     pub(crate) data: Bytes,
+    /// Its length, what cannot be read included.
+    pub(crate) len: usize,
     /// Some of the data cannot be read.
     pub(crate) bad: bool,
     /// A control message that no such socket takes.
@@ -44,6 +46,7 @@ impl Write {
             return Err(if *kind == SendKind::Sendmsg { Errno::EMSGSIZE } else { Errno::EINVAL });
         }
         let bad = pieces.iter().any(|piece| matches!(piece, Piece::Bad(len) if *len > 0));
+        let len = pieces.iter().fold(0_usize, |sum, piece| sum.saturating_add(piece.len())).min(BYTES_MAX);
         let joined = match pieces.as_slice() {
             [Piece::Data(one)] => one.clone(),
             _ => {
@@ -63,7 +66,7 @@ impl Write {
         let stamps = control.iter().filter(|c| is_stamps(c)).filter_map(word).next_back();
         let cuts = if *flags & MSG_ZEROCOPY != 0 { cuts(pieces) } else { Vec::new() };
         let flags = if plain { 0 } else { *flags };
-        Ok(Self { fd: *fd, data, bad, strange, timed, flags, to: *to, stamps, cuts })
+        Ok(Self { fd: *fd, data, len, bad, strange, timed, flags, to: *to, stamps, cuts })
     }
 
     pub(crate) const fn has(&self, flag: i32) -> bool {

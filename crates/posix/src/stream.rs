@@ -26,7 +26,7 @@ impl Host {
         let v6 = sock.v6;
         let addr = match name {
             // AF_UNSPEC with the address 0.0.0.0 is an old way to write AF_INET.
-            Name::Unspec if !v6 => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
+            Name::Unspec(Some(any)) if !v6 && any.ip().is_unspecified() => any.into(),
             name => take_addr(v6, name)?,
         };
         if v6 && sock.v6only() && addr.is_ipv4() {
@@ -147,15 +147,15 @@ impl Host {
         if flags & !(SOCK_NONBLOCK | SOCK_CLOEXEC) != 0 {
             return Err(Errno::EINVAL);
         }
+        // Who cannot have a descriptor is told so first, and leaves the connection where it is (`__sys_accept4_file`).
+        if self.files.is_full() {
+            return Err(Errno::EMFILE);
+        }
         let sock = self.files.sock(fd)?.clone();
         if !sock.stream {
             return Err(Errno::EOPNOTSUPP);
         }
         let Kind::Listener(listener) = sock.kind else { return Err(Errno::EINVAL) };
-        // Who cannot have a descriptor leaves the connection where it is (`__sys_accept4_file`).
-        if self.files.is_full() {
-            return Err(Errno::EMFILE);
-        }
         let (id, peer) = match self.stack.tcp_accept(self.now, listener) {
             Ok(accepted) => accepted,
             Err(Error::WouldBlock) if sock.nonblocking => return Err(Errno::EAGAIN),
@@ -192,7 +192,7 @@ impl Host {
         if !sock.stream {
             return self.udp_connect(fd, name).map(Some);
         }
-        if name == Name::Unspec {
+        if matches!(name, Name::Unspec(_)) {
             sock.kind.id().into_iter().for_each(|id| self.waiting.cut(id));
             self.disconnect(fd)?;
             return Ok(Some(Reply::ok(0)));

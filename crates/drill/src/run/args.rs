@@ -367,7 +367,7 @@ impl Runner<'_> {
     /// The same, or as packetdrill has it a family in the address's place, with an address of zeros: AF_UNSPEC, which NULL is too.
     fn destination(&self, a: &Args<'_>, value: &Value) -> Result<Name, Box<Failure>> {
         match value {
-            Value::Int(0) => Ok(Name::Unspec),
+            Value::Int(0) => Ok(Name::UNSPEC),
             Value::Int(2) => Ok(Name::Inet(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))),
             Value::Int(10) => Ok(Name::Inet(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0))),
             Value::Int(family @ 1..=0xffff) => Ok(Name::Other(*family as u16)),
@@ -387,7 +387,7 @@ impl Runner<'_> {
             Value::Struct(_) => {
                 let family = a.field_int(value, "sa_family")?;
                 if family == 0 {
-                    return Ok(Name::Unspec);
+                    return Ok(Name::UNSPEC);
                 }
                 if family != 2 && family != 10 {
                     return Ok(Name::Other(family as u16));

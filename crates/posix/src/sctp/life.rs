@@ -77,15 +77,15 @@ impl Host {
         if flags & !(SOCK_NONBLOCK | SOCK_CLOEXEC) != 0 {
             return Err(Errno::EINVAL);
         }
+        // Who cannot have a descriptor is told so first, and leaves the association where it is (`__sys_accept4_file`).
+        if self.files.is_full() {
+            return Err(Errno::EMFILE);
+        }
         let sock = self.files.sock(fd)?.clone();
         if self.sctp(fd)?.style != Style::One {
             return Err(Errno::EOPNOTSUPP);
         }
         let Kind::Listener(listener) = sock.kind else { return Err(Errno::EINVAL) };
-        // Who cannot have a descriptor leaves the association where it is (`__sys_accept4_file`).
-        if self.files.is_full() {
-            return Err(Errno::EMFILE);
-        }
         let (id, peer) = match self.stack.sctp_accept(self.now, listener) {
             Ok(accepted) => accepted,
             Err(Error::WouldBlock) if sock.nonblocking => return Err(Errno::EAGAIN),
@@ -112,7 +112,7 @@ impl Host {
         match name {
             Name::Bad => return Err(Errno::EFAULT),
             Name::Short(0) => return Err(Errno::EINVAL),
-            Name::Unspec => return Err(Errno::EOPNOTSUPP),
+            Name::Unspec(_) => return Err(Errno::EOPNOTSUPP),
             _ => {}
         }
         let sock = self.files.sock(fd)?;

@@ -238,7 +238,7 @@ impl Host {
     /// # Errors
     /// What is wrong with a message whoever is to get it (`sctp_sendmsg_parse`).
     fn sctp_may_send(&self, write: &Write, said: &Said) -> Result<(), Errno> {
-        if write.data.len() > self.sctp_sndbuf(write.fd)? {
+        if write.len > self.sctp_sndbuf(write.fd)? {
             return Err(Errno::EMSGSIZE);
         }
         if write.bad {

@@ -113,8 +113,8 @@ impl Host {
             }
             SO_COOKIE if len < 8 => return Err(Errno::EINVAL),
             SO_NETNS_COOKIE if len != 8 => return Err(Errno::EINVAL),
-            // Descriptors are unique, and there is one network.
-            SO_COOKIE => Told::copy(&(fd as u64 + 1).to_ne_bytes()),
+            // No two files have the same, and there is one network.
+            SO_COOKIE => Told::copy(&self.files.serial(fd).unwrap_or(0).to_ne_bytes()),
             SO_NETNS_COOKIE => Told::copy(&1_u64.to_ne_bytes()),
             SO_TIMESTAMP | SO_TIMESTAMPNS | SO_TIMESTAMP_NEW | SO_TIMESTAMPNS_NEW | SO_TIMESTAMPING
             | SO_TIMESTAMPING_NEW => stamps::get(sock.knobs.stamping, name),
@@ -442,7 +442,7 @@ mod tests {
         let fd = done(&mut host, Call::Socket { domain: 2, ty: 2, protocol: 0 }).ret as i32;
         let value = Optval::Bytes(b"tun0"[..].into());
         assert_eq!(done(&mut host, Call::Setsockopt { fd, level: SOL_SOCKET, name, value }).errno, None);
-        assert_eq!(done(&mut host, Call::Connect { fd, addr: Name::Unspec }).errno, None);
+        assert_eq!(done(&mut host, Call::Connect { fd, addr: Name::UNSPEC }).errno, None);
         let told = done(&mut host, Call::Getsockopt { fd, level: SOL_SOCKET, name, len: 16 });
         assert_eq!(told.value, "", "a datagram socket that is nobody's is of no device, either");
     }

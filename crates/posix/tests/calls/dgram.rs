@@ -1,10 +1,10 @@
 //! UDP sockets: datagrams whole and cut, peeking, errors of ICMP, addresses of both families.
 use crate::support::*;
 use bytes::Bytes;
-use core::net::SocketAddrV6;
+use core::net::{SocketAddrV4, SocketAddrV6};
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
-use lowwater_posix::{Call, Errno, Fd, Host, Name, Piece, SendKind};
+use lowwater_posix::{Call, Errno, Fd, Host, Name, Piece, RecvKind, Room, SendKind};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -51,7 +51,7 @@ fn a_connected_socket_hears_its_peer_alone_until_it_is_dissolved() {
     net.run(MS(50));
     assert_eq!(done(&mut net.b, recv(b, 9, 0)).data, "peer");
     assert_eq!(fails(&mut net.b, recv(b, 9, MSG_DONTWAIT)), Errno::EAGAIN);
-    ok(&mut net.b, Call::Connect { fd: b, addr: Name::Unspec });
+    ok(&mut net.b, Call::Connect { fd: b, addr: Name::UNSPEC });
     assert_eq!(fails(&mut net.b, send(b, b"x", 0)), Errno::EDESTADDRREQ);
     ok(&mut net.a, sendto(other, b"stranger", B, 2_000));
     net.run(MS(50));
@@ -125,6 +125,74 @@ fn an_address_of_a_link_needs_its_device_once() {
     let fd = udp(&mut host, AF_INET6);
     ok(&mut host, Call::Connect { fd, addr: scoped("fe80::1") });
     ok(&mut host, connect(fd, "fe80::2", 7));
-    ok(&mut host, Call::Connect { fd, addr: Name::Unspec });
+    ok(&mut host, Call::Connect { fd, addr: Name::UNSPEC });
     assert_eq!(fails(&mut host, connect(fd, "fe80::1", 7)), Errno::EINVAL, "forgotten with the peer");
+}
+
+/// An old way to write a sockaddr_in, which an AF_INET socket binds and sends to (`__inet_bind`, `udp_sendmsg`; as on Linux 6.18).
+#[test]
+fn an_address_without_a_family_is_one_of_af_inet() {
+    let old = |ip: [u8; 4], port| Name::Unspec(Some(SocketAddrV4::new(ip.into(), port)));
+    let mut host = host(A, A6);
+    for (ty, port) in [(SOCK_STREAM, 80), (SOCK_DGRAM, 81)] {
+        let mut bound = |family, addr| {
+            let fd = ok(&mut host, Call::Socket { domain: family, ty, protocol: 0 });
+            let errno = done(&mut host, Call::Bind { fd, addr }).errno;
+            errno.map_or_else(|| Ok(done(&mut host, Call::Getsockname { fd }).addr), Err)
+        };
+        assert_eq!(bound(AF_INET, old([0; 4], port)), Ok(Some(at("0.0.0.0", port))));
+        assert_eq!(bound(AF_INET, old([10, 0, 0, 1], port)), Err(Errno::EAFNOSUPPORT));
+        assert_eq!(bound(AF_INET, Name::Unspec(None)), Err(Errno::EINVAL));
+        assert_eq!(bound(AF_INET6, Name::Unspec(None)), Err(Errno::EINVAL));
+        assert_eq!(bound(AF_INET6, old([0; 4], port)), Err(Errno::EAFNOSUPPORT));
+    }
+    let to = |fd, name| {
+        let Call::Send { kind, data, flags, control, .. } = send(fd, b"abc", 0) else { unreachable!() };
+        Call::Send { fd, kind, data, flags, to: Some(name), control }
+    };
+    let fd = udp(&mut host, AF_INET);
+    assert_eq!(ok(&mut host, to(fd, old([10, 0, 0, 2], 9))), 3);
+    assert_eq!(fails(&mut host, to(fd, Name::UNSPEC)), Errno::EINVAL, "port 0");
+    assert_eq!(fails(&mut host, to(fd, Name::Unspec(None))), Errno::EINVAL);
+    let six = udp(&mut host, AF_INET6);
+    for name in [Name::UNSPEC, Name::Unspec(None)] {
+        assert_eq!(fails(&mut host, to(six, name)), Errno::EDESTADDRREQ, "it is none");
+    }
+}
+
+/// How long a message is, or a buffer, is asked before anything is read or written.
+#[test]
+fn lengths_come_before_pointers() {
+    let mut host = host(A, A6);
+    let fd = udp(&mut host, AF_INET);
+    ok(&mut host, connect(fd, B, 9));
+    let bad = |len| {
+        let data = vec![Piece::Data(b"abc"[..].into()), Piece::Bad(len)];
+        Call::Send { fd, kind: SendKind::Writev, data, flags: 0, to: None, control: Vec::new() }
+    };
+    assert_eq!(fails(&mut host, bad(100_000)), Errno::EMSGSIZE);
+    assert_eq!(fails(&mut host, bad(65_510)), Errno::EMSGSIZE);
+    assert_eq!(fails(&mut host, bad(100)), Errno::EFAULT);
+    let into = |kind, rooms| Call::Recv { fd, kind, rooms, flags: MSG_DONTWAIT, control_len: 0 };
+    for kind in [RecvKind::Readv, RecvKind::Recvmsg] {
+        let rooms = vec![Room::new(1), Room::new(usize::MAX)];
+        assert_eq!(fails(&mut host, into(kind, rooms)), Errno::EINVAL, "below zero");
+    }
+    let recv = into(RecvKind::Recv, vec![Room::new(usize::MAX)]);
+    assert_eq!(fails(&mut host, recv), Errno::EAGAIN, "cut to what a call may have");
+}
+
+#[test]
+fn a_socket_in_the_place_of_another_has_a_cookie_of_its_own() {
+    let mut host = host(A, A6);
+    let mut cookie = || {
+        let fd = udp(&mut host, AF_INET);
+        let cookie = done(&mut host, get(fd, SOL_SOCKET, SO_COOKIE, 8)).value;
+        assert_eq!(cookie, done(&mut host, get(fd, SOL_SOCKET, SO_COOKIE, 8)).value, "it stays");
+        ok(&mut host, Call::Close { fd });
+        (fd, cookie)
+    };
+    let (one, other) = (cookie(), cookie());
+    assert_eq!(one.0, other.0);
+    assert_ne!(one.1, other.1);
 }

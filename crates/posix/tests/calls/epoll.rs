@@ -107,7 +107,7 @@ fn errors_and_ends_need_not_be_asked_for() {
     let epfd = set(&mut net.b);
     ok(&mut net.b, ctl(epfd, EPOLL_CTL_ADD, b, 0));
     assert_eq!(wait(&mut net.b, epfd), []);
-    ok(&mut net.a, Call::Connect { fd: a, addr: lowwater_posix::Name::Unspec });
+    ok(&mut net.a, Call::Connect { fd: a, addr: lowwater_posix::Name::UNSPEC });
     net.run(MS(50));
     assert_eq!(wait(&mut net.b, epfd), [(b, EPOLLERR | EPOLLHUP)]);
 }
@@ -196,6 +196,15 @@ fn epoll_ctl_refuses_what_linux_refuses() {
     ok(&mut host, ctl(epfd, EPOLL_CTL_ADD, s, EPOLLIN));
     ok(&mut host, Call::Close { fd: s });
     assert_eq!(wait(&mut host, epfd), [], "a closed file is forgotten");
+    // What is no set is told so first, however many sets watch it.
+    let s = stream(&mut host);
+    let outermost = (0..5).fold(s, |inner, _| {
+        let outer = set(&mut host);
+        done(&mut host, ctl(outer, EPOLL_CTL_ADD, inner, EPOLLIN));
+        outer
+    });
+    assert_ne!(outermost, s);
+    assert_eq!(fails(&mut host, ctl(s, EPOLL_CTL_ADD, epfd, EPOLLIN)), Errno::EINVAL);
 }
 
 #[test]

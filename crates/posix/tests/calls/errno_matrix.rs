@@ -112,7 +112,7 @@ fn connected_state(net: &mut Net, name: &str) -> Fd {
             reset(net, b);
             done(&mut net.a, recv(a, 1, 0));
         }
-        "dissolved" => _ = ok(&mut net.a, Call::Connect { fd: a, addr: Name::Unspec }),
+        "dissolved" => _ = ok(&mut net.a, Call::Connect { fd: a, addr: Name::UNSPEC }),
         "connected" | "data" | "peer_fin" | "data_fin" => {}
         _ => panic!("no state {name}"),
     }
@@ -244,7 +244,7 @@ fn plain(name: &str, fd: Fd) -> Option<Call> {
         "connect" => Call::Connect { fd, addr: addr(B, 9) },
         "connect_short" => Call::Connect { fd, addr: Name::Short(2) },
         "connect_family" => Call::Connect { fd, addr: Name::Other(1) },
-        "connect_unspec" => Call::Connect { fd, addr: Name::Unspec },
+        "connect_unspec" => Call::Connect { fd, addr: Name::UNSPEC },
         "shutdown_rd" => Call::Shutdown { fd, how: SHUT_RD },
         "shutdown_wr" => Call::Shutdown { fd, how: SHUT_WR },
         "shutdown_rdwr" => Call::Shutdown { fd, how: SHUT_RDWR },

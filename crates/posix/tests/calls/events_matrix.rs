@@ -88,7 +88,7 @@ impl Story {
             }
             "close" => _ = self.there(Call::Close { fd: b }),
             "error" => _ = self.here(get(a, SOL_SOCKET, SO_ERROR, 4)),
-            "dissolve" => _ = self.here(Call::Connect { fd: a, addr: Name::Unspec }),
+            "dissolve" => _ = self.here(Call::Connect { fd: a, addr: Name::UNSPEC }),
             "lowat" => _ = self.here(setint(a, SOL_SOCKET, SO_RCVLOWAT, 5)),
             "lowat1" => _ = self.here(setint(a, SOL_SOCKET, SO_RCVLOWAT, 1)),
             "mod" => self.control(EPOLL_CTL_MOD),

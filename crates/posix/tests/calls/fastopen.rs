@@ -101,7 +101,7 @@ fn without_the_sysctl_or_an_address_nothing_is_fast() {
         kind: SendKind::Sendto,
         data: vec![Piece::zeros(1)],
         flags: MSG_FASTOPEN,
-        to: Some(Name::Unspec),
+        to: Some(Name::UNSPEC),
         control: Vec::new(),
     };
     assert_eq!(fails(&mut host, unspec), Errno::EOPNOTSUPP);

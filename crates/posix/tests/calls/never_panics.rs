@@ -67,7 +67,7 @@ impl Chance {
             inet,
             inet,
             inet,
-            Name::Unspec,
+            Name::UNSPEC,
             Name::Other(1),
             Name::Short(2),
             Name::Bad,

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
 use lowwater_posix::sctp::layout::{sockaddr, sockaddr_bytes};
-use lowwater_posix::{Call, Fd, Host, Name, Optval, Piece, SendKind};
+use lowwater_posix::{Call, Errno, Fd, Host, Name, Optval, Piece, SendKind};
 
 fn peeloff(fd: Fd, name: i32, assoc: u32, room: usize) -> Call {
     let mut value = assoc.to_le_bytes().to_vec();
@@ -277,5 +277,19 @@ fn two_listeners_of_different_families_share_a_port() {
             }
         }
         end(&mut net);
+    }
+}
+
+/// `inet_create`: of SOCK_SEQPACKET it is the one protocol.
+#[test]
+fn who_names_no_protocol_for_seqpacket_has_sctp() {
+    let mut host = host(A, A6);
+    for domain in [AF_INET, AF_INET6] {
+        let fd = ok(&mut host, Call::Socket { domain, ty: SOCK_SEQPACKET, protocol: 0 });
+        let told = |host: &mut Host, name| done(host, get(fd, SOL_SOCKET, name, 4)).int();
+        assert_eq!(told(&mut host, SO_PROTOCOL), Some(IPPROTO_SCTP));
+        assert_eq!(told(&mut host, SO_TYPE), Some(SOCK_SEQPACKET));
+        let tcp = Call::Socket { domain, ty: SOCK_SEQPACKET, protocol: IPPROTO_TCP };
+        assert_eq!(fails(&mut host, tcp), Errno::EPROTONOSUPPORT);
     }
 }

@@ -179,7 +179,7 @@ fn a_refused_connection_can_be_tried_again() {
 fn unspec_dissolves_a_connection() {
     let mut net = Net::new();
     let (a, b) = net.connected();
-    ok(&mut net.a, Call::Connect { fd: a, addr: Name::Unspec });
+    ok(&mut net.a, Call::Connect { fd: a, addr: Name::UNSPEC });
     net.run(MS(50));
     assert_eq!(fails(&mut net.b, read(b, 1)), Errno::ECONNRESET);
     assert_eq!(done(&mut net.a, get(a, SOL_SOCKET, SO_ERROR, 4)).int(), Some(Errno::ECONNRESET.number()));
@@ -421,6 +421,10 @@ fn without_a_descriptor_accept_leaves_the_connection_where_it_is() {
     let last = std::iter::from_fn(|| Some(done(&mut net.b, socket.clone())).filter(|r| r.ret >= 0)).last();
     let accept = Call::Accept { fd: listener, flags: 0 };
     assert_eq!(done(&mut net.b, accept.clone()).errno, Some(Errno::EMFILE));
+    // That comes before what the descriptor is, and behind the flags.
+    let other = last.as_ref().map_or(-1, |reply| reply.ret as Fd);
+    assert_eq!(fails(&mut net.b, Call::Accept { fd: other, flags: 0 }), Errno::EMFILE);
+    assert_eq!(fails(&mut net.b, Call::Accept { fd: other, flags: 1 }), Errno::EINVAL);
     ok(&mut net.b, Call::Close { fd: last.expect("sockets until then").ret as Fd });
     assert!(done(&mut net.b, accept).ret >= 0, "it still waits");
 }

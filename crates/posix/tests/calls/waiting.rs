@@ -9,7 +9,7 @@ const MS: fn(u64) -> Duration = Duration::from_millis;
 const MUCH: &[u8] = &[1; 30_000_000];
 
 fn dissolve(fd: Fd) -> Call {
-    Call::Connect { fd, addr: Name::Unspec }
+    Call::Connect { fd, addr: Name::UNSPEC }
 }
 
 fn shutdown(fd: Fd, how: i32) -> Call {

@@ -289,7 +289,7 @@ impl<'a, T: Target> End<'a, T> {
                 self.target.inject(packet::icmp(self.place.v6, (*kind, *code, *mtu), ports, seq));
                 return None;
             }
-            Act::Disconnect => Call::Connect { fd, addr: Name::Unspec },
+            Act::Disconnect => Call::Connect { fd, addr: Name::UNSPEC },
             Act::Get(name) => {
                 let (level, number) = option(name);
                 Call::Getsockopt { fd, level, name: number, len: 4 }

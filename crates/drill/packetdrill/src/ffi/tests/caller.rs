@@ -268,7 +268,8 @@ impl Given {
         };
         let bytes = match name {
             Name::Inet(addr) => Some(encode(addr)),
-            Name::Unspec => with_family(0, 28),
+            Name::Unspec(Some(_)) => with_family(0, 28),
+            Name::Unspec(None) => with_family(0, 6),
             Name::Other(family) => with_family(family, 28),
             Name::Short(family) => with_family(family, 6),
             Name::Bad => None,
