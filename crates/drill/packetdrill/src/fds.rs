@@ -36,7 +36,10 @@ impl Fds {
             reserved = fcntl_dupfd_cloexec(&reserved, FIRST).ok()?;
         }
         let kernel = reserved.as_raw_fd();
-        self.by_kernel.insert(kernel, Entry { host, reserved });
+        // Who has had this number before was closed behind our back, and must not be closed once more: the number is another's now.
+        if let Some(gone) = self.by_kernel.insert(kernel, Entry { host, reserved }) {
+            _ = gone.reserved.into_raw_fd();
+        }
         Some(kernel)
     }
 

@@ -10,7 +10,9 @@ use core::mem;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use lowwater_core::base::Instant;
 use lowwater_core::device::DeviceCaps;
-use lowwater_posix::abi::{F_DUPFD, F_DUPFD_CLOEXEC, MSG_FASTOPEN, SCTP_SOCKOPT_PEELOFF, SOL_SCTP};
+use lowwater_posix::abi::{
+    F_DUPFD, F_DUPFD_CLOEXEC, MSG_FASTOPEN, SCTP_SOCKOPT_PEELOFF, SCTP_SOCKOPT_PEELOFF_FLAGS, SOL_SCTP,
+};
 use lowwater_posix::{Call, CallId, Errno, Fd, Host, Name, Reply, Settings, Started};
 use std::time::Duration;
 
@@ -24,6 +26,8 @@ const DEADLINES_MAX: usize = 1_000_000;
 const AWAITED_NS: u64 = 1_000_000_000;
 /// From so long on a command of a script has slept: `sleep 1`, less what the clock was looked at late.
 const SLEPT: Duration = Duration::from_millis(950);
+/// Where the descriptor stands in what SCTP_SOCKOPT_PEELOFF writes, behind the association's identifier.
+const PEELED_AT: usize = 4;
 /// Records of the flight recorder that a failed run shows.
 const SHOWN: usize = 16;
 /// IPv4 and IPv6 protocol number of TCP, and the bits of its flags that tell a SYN from a SYN-ACK.
@@ -127,7 +131,9 @@ impl Machine {
         }
         let gives_fd = match &call {
             Call::Socket { .. } | Call::Accept { .. } | Call::EpollCreate { .. } => true,
-            Call::GetsockoptIn { level, name, .. } => (*level, *name) == (SOL_SCTP, SCTP_SOCKOPT_PEELOFF),
+            Call::GetsockoptIn { level: SOL_SCTP, name, .. } => {
+                matches!(*name, SCTP_SOCKOPT_PEELOFF | SCTP_SOCKOPT_PEELOFF_FLAGS)
+            }
             Call::Fcntl { cmd, .. } => matches!(*cmd, F_DUPFD | F_DUPFD_CLOEXEC),
             _ => false,
         };
@@ -322,6 +328,12 @@ impl Machine {
                 Some(fd) => reply.ret = fd.into(),
                 None => return self.give_up(&[host]),
             }
+            // What was peeled off stands in the structure as well (`sctp_peeloff_arg_t`).
+            let mut value = Vec::from(mem::take(&mut reply.value));
+            if let Some(sd) = value.get_mut(PEELED_AT..PEELED_AT + size_of::<Fd>()) {
+                sd.copy_from_slice(&(reply.ret as Fd).to_ne_bytes());
+            }
+            reply.value = value.into();
         }
         if let Some((read, write)) = reply.pipe {
             reply.pipe = self.fds.adopt_both(read, write);
@@ -377,6 +389,7 @@ fn is_syn(packet: &[u8]) -> bool {
 mod tests {
     use super::*;
     use core::sync::atomic::{AtomicU64, Ordering};
+    use lowwater_posix::abi::{AF_INET, IPPROTO_SCTP, SCTP_GET_ASSOC_ID_LIST, SOCK_SEQPACKET};
 
     #[test]
     fn commands_that_are_slow_take_no_time_where_none_sleeps() {
@@ -391,6 +404,45 @@ mod tests {
             machine.slept(Duration::from_secs(2));
             assert_eq!(machine.now() - before, passes, "{script}");
         }
+    }
+
+    /// The reply of a call that does not block.
+    fn done(machine: &mut Machine, call: Call) -> Reply {
+        let reply = match machine.call(call, false) {
+            Outcome::Done(reply) => reply,
+            Outcome::Blocked(blocked) => machine.take(blocked).expect("it goes over loopback").1,
+        };
+        assert_eq!(reply.errno, None);
+        reply
+    }
+
+    #[test]
+    fn what_is_peeled_off_has_a_number_of_the_kernel() {
+        let flags = Flags::of_run("", &["packetdrill".to_owned()], 0, |_| None).unwrap();
+        let mut machine = Machine::new(&flags, || 0).unwrap();
+        let at = Name::Inet("127.0.0.1:80".parse().unwrap());
+        let ty = SOCK_SEQPACKET;
+        let [listener, many] = [(); 2].map(|()| {
+            done(&mut machine, Call::Socket { domain: AF_INET, ty, protocol: IPPROTO_SCTP }).ret as Fd
+        });
+        done(&mut machine, Call::Bind { fd: listener, addr: at });
+        done(&mut machine, Call::Listen { fd: listener, backlog: 5 });
+        for (name, len) in [(SCTP_SOCKOPT_PEELOFF, 8), (SCTP_SOCKOPT_PEELOFF_FLAGS, 12)] {
+            done(&mut machine, Call::Connect { fd: many, addr: at });
+            let (level, fd) = (SOL_SCTP, many);
+            let value = Bytes::from(vec![0; 8]);
+            let ids =
+                done(&mut machine, Call::GetsockoptIn { fd, level, name: SCTP_GET_ASSOC_ID_LIST, value });
+            let mut value = ids.value[4..8].to_vec();
+            value.resize(len, 0);
+            let value = Bytes::from(value);
+            let peeled = done(&mut machine, Call::GetsockoptIn { fd, level, name, value });
+            let number = peeled.ret as Fd;
+            assert!(machine.has(number), "{number} is the host's own number");
+            assert_eq!(peeled.value[4..8], number.to_ne_bytes());
+            done(&mut machine, Call::Close { fd: number });
+        }
+        machine.end();
     }
 
     #[test]

@@ -266,6 +266,10 @@ static void messages(void)
 	expect(ACK, 11, 51, 0);
 	inject_plain(ACK | PSH, 51, 11, 5);
 	expect(ACK, 11, 56, 0);
+	/* An address of a length below zero takes nothing. */
+	m = (struct msghdr){.msg_iov = &iov, .msg_iovlen = 1, .msg_name = &peer, .msg_namelen = -1};
+	ERR(so.recvmsg(U, conn, &m, 0), EINVAL);
+	ERR(so.sendmsg(U, conn, &m, 0), EINVAL);
 	m = (struct msghdr){.msg_iov = &iov, .msg_iovlen = 1, .msg_controllen = sizeof control};
 	EQ(so.recvmsg(U, conn, &m, 0), 5);
 	EQ(m.msg_flags, MSG_CTRUNC);
@@ -472,6 +476,10 @@ static void second_belt(void)
 	int fd = listener(), conn = established(fd);
 
 	EQ(syscall(SYS_close, conn), 0);
+	/* The next socket has the number, and keeps it. */
+	EQ(so.socket(U, AF_INET, SOCK_STREAM, IPPROTO_TCP), conn);
+	CHECK(syscall(SYS_fcntl, conn, F_GETFD) >= 0);
+	CHECK(so.socket(U, AF_INET, SOCK_STREAM, IPPROTO_TCP) != conn);
 	EQ(syscall(SYS_close, fd), 0);
 	inject_plain(RST | ACK, 1, 1, 0);
 	so.free(U);

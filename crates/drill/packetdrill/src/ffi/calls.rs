@@ -7,7 +7,7 @@ use libc::{sockaddr, socklen_t};
 use lowwater_posix::{Call, Name, Reply, sockaddr};
 
 /// Longest address that Linux reads (`struct sockaddr_storage`).
-const NAME_MAX: usize = 128;
+pub(super) const NAME_MAX: usize = 128;
 
 /// Makes a call: its reply, or its errno.
 pub(super) fn make(call: Call) -> Result<Reply, Number> {

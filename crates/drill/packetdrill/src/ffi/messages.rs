@@ -1,6 +1,6 @@
 //! The calls that send and receive on sockets, with their messages of buffers, address and control data.
 use super::User;
-use super::calls::{make, name, put_name, simple};
+use super::calls::{NAME_MAX, make, name, put_name, simple};
 use super::memory::{self, RW_MAX};
 use super::system::{Number, give};
 use core::ffi::{c_int, c_void};
@@ -47,6 +47,7 @@ pub(super) unsafe extern "C" fn recvmsg(_: User, fd: c_int, message: *mut msghdr
     give(|| {
         // SAFETY: recvmsg(2) demands a message.
         let mut header = unsafe { memory::value(message.cast_const()) }?;
+        name_len(&header)?;
         // SAFETY: ... with an array of so many buffers.
         let iov = unsafe { message_iovecs(&header) }?;
         // Room that is nowhere is none, which `put_cmsg` does not hold against anybody.
@@ -105,12 +106,13 @@ pub(super) unsafe extern "C" fn sendmsg(_: User, fd: c_int, message: *const msgh
     give(|| {
         // SAFETY: sendmsg(2) demands a message.
         let header = unsafe { memory::value(message) }?;
+        let name_len = name_len(&header)?;
         // SAFETY: ... with an array of so many buffers.
         let iov = unsafe { message_iovecs(&header) }?;
         // SAFETY: ... each of which has the bytes that it says.
         let data = unsafe { pieces(&iov) };
         // SAFETY: ... with NULL or an address of this length.
-        let to = unsafe { destination(header.msg_name.cast(), header.msg_namelen) };
+        let to = unsafe { destination(header.msg_name.cast(), name_len) };
         if header.msg_controllen > CONTROL_MAX {
             return Err(libc::ENOBUFS);
         }
@@ -188,6 +190,13 @@ pub(super) unsafe fn iovecs(iov: *const iovec, count: usize) -> Result<Vec<iovec
     let iov = unsafe { memory::array(iov, count) }?;
     let lengths_fit = iov.iter().all(|v| isize::try_from(v.iov_len).is_ok());
     if lengths_fit { Ok(iov) } else { Err(libc::EINVAL) }
+}
+
+/// The length of a message's address, cut to that of the longest there is. One below zero is EINVAL before anything else is looked at
+/// (`__copy_msghdr`).
+fn name_len(header: &msghdr) -> Result<socklen_t, Number> {
+    let negative = !header.msg_name.is_null() && header.msg_namelen.cast_signed() < 0;
+    if negative { Err(libc::EINVAL) } else { Ok(header.msg_namelen.min(NAME_MAX as socklen_t)) }
 }
 
 /// The buffers of a message; too many are EMSGSIZE.
