@@ -153,6 +153,8 @@ pub(crate) struct Past {
     pub(crate) rebound: bool,
     /// The port that went back to the system, which getsockname() still tells (`inet_sport`).
     pub(crate) port: u16,
+    /// The port that it was connected at.
+    pub(crate) own: u16,
     /// By what TIME-WAIT shares its port, where options were set since it began (`tw_reuse`).
     pub(crate) shared: Option<Shares>,
 }
@@ -218,6 +220,16 @@ impl Sock {
         self.sctp.as_ref().map_or(plain, |sctp| sctp.ty())
     }
 
+    /// The port that it was bound to, else the one that connect() has chosen, which it may have given back.
+    fn port(&self) -> Option<u16> {
+        let bound = match &self.sctp {
+            Some(sctp) => sctp.bound.first(),
+            None => self.bound.as_ref(),
+        };
+        let ports = [bound.map_or(0, SocketAddr::port), self.knobs.past.own];
+        ports.into_iter().find(|port| *port != 0)
+    }
+
     /// An option that is one number.
     pub(crate) fn plain(&self, level: i32, name: i32) -> i32 {
         self.knobs.plain.get(&(level, name)).copied().unwrap_or(0)
@@ -275,11 +287,13 @@ pub(crate) fn take_addr(v6: bool, name: crate::call::Name) -> Result<SocketAddr,
 #[derive(Debug)]
 pub(crate) struct Files {
     table: BTreeMap<Fd, File>,
-    first: Fd,
+    /// The lowest number that no file has had yet, and those below it that are free.
+    unused: Fd,
+    holes: BTreeSet<Fd>,
     /// Which descriptor a socket of the stack has, and the other way round.
     fds: BTreeMap<SocketId, Fd>,
     ids: BTreeMap<Fd, SocketId>,
-    /// Which sockets of TCP are bound to a port, and to which.
+    /// Which sockets may have a port, of any protocol, and which port: who asks for one looks at no others.
     at_ports: BTreeSet<(u16, Fd)>,
     ports: BTreeMap<Fd, u16>,
     /// Those that are epoll sets.
@@ -297,7 +311,8 @@ impl Files {
     pub(crate) const fn new(first: Fd) -> Self {
         Self {
             table: BTreeMap::new(),
-            first,
+            unused: first,
+            holes: BTreeSet::new(),
             fds: BTreeMap::new(),
             ids: BTreeMap::new(),
             at_ports: BTreeSet::new(),
@@ -315,13 +330,13 @@ impl Files {
         if self.is_full() {
             return Err(Errno::EMFILE);
         }
-        let mut fd = self.first;
-        for &taken in self.table.keys() {
-            if taken != fd {
-                break;
+        let fd = match self.holes.pop_first() {
+            Some(hole) => hole,
+            None => {
+                let next = self.unused.checked_add(1).ok_or(Errno::EMFILE)?;
+                core::mem::replace(&mut self.unused, next)
             }
-            fd = fd.checked_add(1).ok_or(Errno::EMFILE)?;
-        }
+        };
         if matches!(file, File::Epoll(_)) {
             self.sets.insert(fd);
         }
@@ -374,6 +389,9 @@ impl Files {
 
     pub(crate) fn remove(&mut self, fd: Fd) -> Option<File> {
         let file = self.table.remove(&fd);
+        if file.is_some() {
+            self.holes.insert(fd);
+        }
         self.serials.remove(&fd);
         self.sets.remove(&fd);
         self.cloexec.remove(&fd);
@@ -392,8 +410,7 @@ impl Files {
         if let Some(port) = self.ports.remove(&fd) {
             self.at_ports.remove(&(port, fd));
         }
-        let bound = self.sock(fd).ok().filter(|sock| sock.is_tcp()).and_then(|sock| sock.bound);
-        if let Some(port) = bound.map(|at| at.port()).filter(|&port| port != 0) {
+        if let Some(port) = self.sock(fd).ok().and_then(Sock::port) {
             self.ports.insert(fd, port);
             self.at_ports.insert((port, fd));
         }
@@ -415,8 +432,11 @@ impl Files {
 
     /// A socket of the stack is behind no descriptor any more.
     pub(crate) fn remove_id(&mut self, id: SocketId) {
-        self.fds.remove(&id);
-        self.ids.retain(|_, other| *other != id);
+        if let Some(fd) = self.fds.remove(&id)
+            && self.ids.get(&fd) == Some(&id)
+        {
+            self.ids.remove(&fd);
+        }
     }
 
     pub(crate) fn get(&self, fd: Fd) -> Result<&File, Errno> {
@@ -441,17 +461,16 @@ impl Files {
         }
     }
 
-    /// All of them with their ports.
+    /// How many sockets are in the index of ports.
     #[cfg(test)]
-    pub(crate) fn ports(&self) -> BTreeSet<(u16, Fd)> {
-        self.at_ports.clone()
+    pub(crate) fn indexed(&self) -> usize {
+        self.at_ports.len()
     }
 
-    /// The sockets of TCP that are bound to a port.
-    pub(crate) fn at_port(&self, port: u16) -> impl Iterator<Item = &Sock> {
-        let there = self.at_ports.range((port, Fd::MIN)..=(port, Fd::MAX));
-        let socks = there.filter_map(|(_, fd)| self.sock(*fd).ok());
-        socks.filter(move |sock| sock.bound.is_some_and(|at| at.port() == port))
+    /// The sockets that may have a port.
+    pub(crate) fn at_port(&self, port: u16) -> impl Iterator<Item = (Fd, &Sock)> {
+        let there = self.at_ports.range((port, Fd::MIN)..=(port, Fd::MAX)).inspect(|_| steps::step());
+        there.filter_map(|(_, fd)| Some((*fd, self.sock(*fd).ok()?)))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Fd, &File)> {
@@ -478,5 +497,32 @@ impl Files {
         let is = |sock: &Sock| sock.kind.id() == Some(id) || many(sock);
         debug_assert!(fd.is_none_or(|fd| self.sock(fd).is_ok_and(is)));
         fd
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lowwater_core::base::Rng;
+
+    #[test]
+    fn a_file_gets_the_lowest_number_that_is_free() {
+        let (mut files, mut rng) = (Files::new(3), Rng::new(1));
+        let mut open = BTreeSet::new();
+        for _ in 0..5_000 {
+            let fd = 3 + rng.below(FDS_MAX as u64 * 2) as Fd;
+            if rng.below(3) == 0 {
+                assert_eq!(files.remove(fd).is_some(), open.remove(&fd), "{fd}");
+                continue;
+            }
+            let lowest = (3..).find(|fd| !open.contains(fd)).filter(|_| open.len() < FDS_MAX);
+            let added = files.add(File::Epoll(Epoll::default())).ok();
+            assert_eq!(added, lowest);
+            open.extend(added);
+        }
+        assert_eq!(open.len() + files.holes.len(), FDS_MAX, "it was full");
+        let mut last = Files::new(Fd::MAX - 1);
+        assert_eq!(last.add(File::Epoll(Epoll::default())), Ok(Fd::MAX - 1));
+        assert_eq!(last.add(File::Epoll(Epoll::default())), Err(Errno::EMFILE), "numbers end");
     }
 }

@@ -2,10 +2,9 @@
 use crate::abi::{SO_REUSEADDR, SO_REUSEPORT, SOL_SOCKET};
 use crate::call::Fd;
 use crate::errno::Errno;
-use crate::files::{File, Files, Kind, Sock};
+use crate::files::{Files, Kind, Sock};
 use crate::host::Host;
 use crate::leftovers::{Left, Shares};
-use crate::steps;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId, Tuple};
 use lowwater_core::stack::{Flows, covers};
@@ -74,6 +73,50 @@ fn is_left(flows: &Flows<'_>, files: &Files, flow: &Tuple) -> bool {
     }
 }
 
+/// Its connection is in TIME-WAIT.
+fn is_waiting(flows: &Flows<'_>, sock: &Sock) -> bool {
+    matches!(sock.kind, Kind::Conn(id) if flows.state(id) == Ok(State::TimeWait))
+}
+
+/// By what its TIME-WAIT shares the port, where that may differ from its options.
+fn waiting_shares(flows: &Flows<'_>, sock: &Sock) -> Option<Shares> {
+    sock.knobs.past.shared.filter(|_| is_waiting(flows, sock))
+}
+
+/// The two may share a port: by SO_REUSEADDR unless the other one listens, of UDP always (`inet_csk_bind_conflict`,
+/// `inet_rcv_saddr_equal`).
+fn share(flows: &Flows<'_>, a: &Sock, b: &Sock) -> bool {
+    let (mine, listens) = (shares_of(a), matches!(b.kind, Kind::Listener(_)));
+    let by = |theirs: Shares| mine.with(Shares { addr: theirs.addr && !(listens && a.stream), ..theirs });
+    // TIME-WAIT and the socket that still has the port are asked each.
+    let waiting = waiting_shares(flows, b).filter(|_| !b.knobs.past.rebound);
+    let own = (waiting.is_none() || has_port(flows, b)).then(|| shares_of(b));
+    [own, waiting].into_iter().flatten().all(by)
+}
+
+/// Where a socket is: what it was bound to, with the address that connecting has fixed (`inet_rcv_saddr`).
+fn place_of(flows: &Flows<'_>, sock: &Sock) -> Option<SocketAddr> {
+    let fixed = match sock.kind {
+        Kind::Conn(id) if !sock.knobs.past.rebound => flows.local_addr(id).ok(),
+        Kind::Udp(id) => flows.local_addr(id).ok(),
+        _ => None,
+    };
+    let bound = sock.bound?;
+    // A port that connect() has chosen is one as any other.
+    let port = |fixed: SocketAddr| if bound.port() == 0 { fixed.port() } else { bound.port() };
+    Some(fixed.map_or(bound, |fixed| SocketAddr::new(fixed.ip(), port(fixed))))
+}
+
+/// The sockets other than `fd` that have a place at `port`.
+fn others<'a>(
+    flows: &'a Flows<'a>,
+    files: &'a Files,
+    (fd, port): (Fd, u16),
+) -> impl Iterator<Item = (&'a Sock, SocketAddr)> {
+    let theirs = files.at_port(port).filter(move |(other, b)| *other != fd && !has_given_back(flows, b));
+    theirs.filter_map(|(_, b)| place_of(flows, b).map(|theirs| (b, theirs)))
+}
+
 impl Host {
     /// It has a port (`inet_num`). A connection that is over has given back one that the system had chosen, and keeps what it got since.
     pub(crate) fn has_port(&self, sock: &Sock) -> bool {
@@ -109,20 +152,22 @@ impl Host {
         Ok(())
     }
 
-    /// A port for a socket that asks for none. Those that are not for it are collected first, from the descriptors (a socket that is bound
-    /// only has no object in the stack) and, of TCP, from the connections: one walk over both, and one over the range.
+    /// A port for a socket that asks for none: of those whose turn it is, each is asked for by the sockets that have it (one that is bound
+    /// only has no object in the stack). Ports of TCP's connections are collected first, in one walk.
     fn find_port(&mut self, fd: Fd, sock: &Sock, at: IpAddr, ip: Option<IpAddr>) -> Result<u16, Errno> {
-        let others = self.others(fd).filter(|&(b, theirs)| {
-            let mine = SocketAddr::new(at, theirs.port());
-            // Of TCP no option shares a port that nobody has asked for (`inet_csk_find_open_port`).
-            meet((sock, mine), (b, theirs)) && (sock.stream || !self.share(sock, b))
-        });
-        let mut taken: BTreeSet<u16> = others.map(|(_, theirs)| theirs.port()).collect();
+        let files = &self.files;
+        let taken = |flows: &Flows<'_>, port| {
+            others(flows, files, (fd, port)).any(|(b, theirs)| {
+                // Of TCP no option shares a port that nobody has asked for (`inet_csk_find_open_port`).
+                meet((sock, SocketAddr::new(at, port)), (b, theirs))
+                    && (sock.stream || !share(flows, sock, b))
+            })
+        };
         if !sock.stream {
-            return Ok(self.stack.udp_free_port(|port| taken.contains(&port))?);
+            return Ok(self.stack.udp_free_port(taken)?);
         }
-        taken.extend(self.stack.tcp_ports_with_connections(ip));
-        Ok(self.stack.tcp_free_port(ip, |port| taken.contains(&port))?)
+        let connections: BTreeSet<u16> = self.stack.tcp_ports_with_connections(ip).collect();
+        Ok(self.stack.tcp_free_port(ip, |flows, port| connections.contains(&port) || taken(flows, port))?)
     }
 
     /// Where a connection to `remote` begins. connect() chooses no port that another socket of TCP has, at whatever address, unless that has it
@@ -137,8 +182,8 @@ impl Host {
         let (files, leftovers) = (&self.files, &self.leftovers);
         // Only the ports whose turn it is are asked for, each by the sockets that have it.
         let taken = |flows: &Flows<'_>, port| {
-            let mut at_port = files.at_port(port).inspect(|_| steps::step());
-            at_port.any(|b| !has_given_back(flows, b))
+            let bound = |b: &Sock| b.is_tcp() && b.bound.is_some_and(|at| at.port() == port);
+            files.at_port(port).any(|(_, b)| bound(b) && !has_given_back(flows, b))
                 || leftovers.has_asked(port, |flow| is_left(flows, files, flow))
         };
         let port = self.stack.tcp_source_port(self.now, remote, ip, taken)?;
@@ -170,29 +215,9 @@ impl Host {
 
     pub(crate) fn collides(&self, fd: Fd, sock: &Sock) -> bool {
         let Some(mine) = sock.bound else { return false };
-        self.others(fd).any(|(b, theirs)| meet((sock, mine), (b, theirs)) && !self.share(sock, b))
-    }
-
-    /// The other sockets that have a place.
-    fn others(&self, fd: Fd) -> impl Iterator<Item = (&Sock, SocketAddr)> {
         let flows = self.stack.tcp_flows();
-        self.files.iter().filter_map(move |(other, file)| match file {
-            File::Socket(b) if other != fd && !has_given_back(&flows, b) => {
-                self.place_of(b).map(|theirs| (&**b, theirs))
-            }
-            _ => None,
-        })
-    }
-
-    /// The two may share a port: by SO_REUSEADDR unless the other one listens, of UDP always (`inet_csk_bind_conflict`,
-    /// `inet_rcv_saddr_equal`).
-    fn share(&self, a: &Sock, b: &Sock) -> bool {
-        let (mine, listens) = (shares_of(a), matches!(b.kind, Kind::Listener(_)));
-        let by = |theirs: Shares| mine.with(Shares { addr: theirs.addr && !(listens && a.stream), ..theirs });
-        // TIME-WAIT and the socket that still has the port are asked each.
-        let waiting = self.waiting_shares(b).filter(|_| !b.knobs.past.rebound);
-        let own = (waiting.is_none() || self.has_port(b)).then(|| shares_of(b));
-        [own, waiting].into_iter().flatten().all(by)
+        let mut others = others(&flows, &self.files, (fd, mine.port()));
+        others.any(|(b, theirs)| meet((sock, mine), (b, theirs)) && !share(&flows, sock, b))
     }
 
     /// Options are about to change: TIME-WAIT goes on sharing its port as the socket did when that began (`inet_twsk_alloc`).
@@ -207,19 +232,14 @@ impl Host {
 
     /// Its connection is in TIME-WAIT.
     fn is_waiting(&self, sock: &Sock) -> bool {
-        matches!(sock.kind, Kind::Conn(id) if self.stack.tcp_state(id) == Ok(State::TimeWait))
-    }
-
-    /// By what its TIME-WAIT shares the port, where that may differ from its options.
-    pub(crate) fn waiting_shares(&self, sock: &Sock) -> Option<Shares> {
-        sock.knobs.past.shared.filter(|_| self.is_waiting(sock))
+        is_waiting(&self.stack.tcp_flows(), sock)
     }
 
     /// What will be left of its connection without the descriptor. Nothing where that was bound anew: the rest was left then.
     pub(crate) fn leftover(&self, sock: &Sock) -> Option<Left> {
         let Kind::Conn(id) = sock.kind else { return None };
         let (local, remote) = self.stack.local_addr(id).ok().zip(self.stack.peer_addr(id).ok())?;
-        let shares = self.waiting_shares(sock).unwrap_or_else(|| shares_of(sock));
+        let shares = waiting_shares(&self.stack.tcp_flows(), sock).unwrap_or_else(|| shares_of(sock));
         let asked = sock.bound.is_some_and(|b| b.port() != 0);
         (!has_left(sock)).then(|| Left { flow: Tuple::new(local, remote), shares, asked })
     }
@@ -230,17 +250,9 @@ impl Host {
         Ok(self.leftover(sock).filter(|_| self.is_waiting(sock)))
     }
 
-    /// Where a socket is: what it was bound to, with the address that connecting has fixed (`inet_rcv_saddr`).
+    /// As [`place_of`].
     pub(crate) fn place_of(&self, sock: &Sock) -> Option<SocketAddr> {
-        let fixed = match sock.kind {
-            Kind::Conn(id) if !sock.knobs.past.rebound => self.stack.local_addr(id).ok(),
-            Kind::Udp(id) => self.stack.local_addr(id).ok(),
-            _ => None,
-        };
-        let bound = sock.bound?;
-        // A port that connect() has chosen is one as any other.
-        let port = |fixed: SocketAddr| if bound.port() == 0 { fixed.port() } else { bound.port() };
-        Some(fixed.map_or(bound, |fixed| SocketAddr::new(fixed.ip(), port(fixed))))
+        place_of(&self.stack.tcp_flows(), sock)
     }
 
     /// Gives a socket without a port one, before it is used.
@@ -284,9 +296,11 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::{AF_INET, SOCK_NONBLOCK, SOCK_STREAM};
+    use crate::abi::{AF_INET, IPPROTO_SCTP, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM};
     use crate::call::{Call, Name, Reply};
+    use crate::files::File;
     use crate::host::{Settings, Started};
+    use crate::steps;
     use lowwater_core::base::Rng;
 
     const HERE: [u8; 4] = [10, 0, 0, 1];
@@ -303,53 +317,80 @@ mod tests {
         }
     }
 
-    fn socket(host: &mut Host) -> Fd {
-        let ty = SOCK_STREAM | SOCK_NONBLOCK;
-        done(host, Call::Socket { domain: AF_INET, ty, protocol: 0 }).ret as Fd
+    fn socket_of(host: &mut Host, ty: i32, protocol: i32) -> Fd {
+        done(host, Call::Socket { domain: AF_INET, ty: ty | SOCK_NONBLOCK, protocol }).ret as Fd
     }
 
     fn at(ip: [u8; 4], port: u16) -> Name {
         Name::Inet(SocketAddr::from((ip, port)))
     }
 
-    /// What a walk over all descriptors finds.
-    fn walked(host: &Host) -> BTreeSet<(u16, Fd)> {
-        let bound = |(fd, file): (Fd, &File)| match file {
-            File::Socket(sock) if sock.is_tcp() => sock.bound.map(|at| (at.port(), fd)),
-            _ => None,
-        };
-        host.files.iter().filter_map(bound).filter(|(port, _)| *port != 0).collect()
-    }
+    /// The kinds of sockets that have ports.
+    const KINDS: [(i32, i32); 3] = [(SOCK_STREAM, 0), (SOCK_DGRAM, 0), (SOCK_STREAM, IPPROTO_SCTP)];
+
+    /// What asks for a port, and what it comes to.
+    type Ask = (&'static str, (i32, i32), fn(Fd, u16) -> Call, Option<Errno>);
+
+    const ASKS: [Ask; 8] = [
+        (
+            "connect",
+            KINDS[0],
+            |fd, _| Call::Connect { fd, addr: at([10, 0, 0, 2], 80) },
+            Some(Errno::EINPROGRESS),
+        ),
+        ("bind", KINDS[0], |fd, n| Call::Bind { fd, addr: at(HERE, 2_000 + n) }, None),
+        ("bind to any", KINDS[0], |fd, _| Call::Bind { fd, addr: at(HERE, 0) }, None),
+        ("listen", KINDS[0], |fd, _| Call::Listen { fd, backlog: 1 }, None),
+        ("bind of UDP", KINDS[1], |fd, n| Call::Bind { fd, addr: at(HERE, 2_000 + n) }, None),
+        ("connect of UDP", KINDS[1], |fd, _| Call::Connect { fd, addr: at([10, 0, 0, 2], 80) }, None),
+        ("bind of SCTP", KINDS[2], |fd, n| Call::Bind { fd, addr: at(HERE, 2_000 + n) }, None),
+        ("bind of SCTP to any", KINDS[2], |fd, _| Call::Bind { fd, addr: at(HERE, 0) }, None),
+    ];
 
     #[test]
-    fn connect_asks_as_much_beside_any_number_of_sockets() {
-        let cost = |bound: u16| {
-            let mut host = host();
-            for n in 0..bound {
-                let fd = socket(&mut host);
-                // They have ports that connect() could choose, some of them a connection.
-                assert_eq!(done(&mut host, Call::Bind { fd, addr: at(HERE, 33_001 + 2 * n) }).ret, 0);
-                if n % 2 == 0 {
-                    done(&mut host, Call::Connect { fd, addr: at([10, 0, 0, 2], 80) });
+    fn a_port_costs_as_much_beside_any_number_of_sockets() {
+        for (name, (ty, protocol), ask, errno) in ASKS {
+            let cost = |bound: u16| {
+                let mut host = host();
+                for n in 0..bound {
+                    let (ty, protocol) = KINDS[usize::from(n / 2 % 3)];
+                    let fd = socket_of(&mut host, ty, protocol);
+                    // They have ports that the system could choose, some of them a connection.
+                    assert_eq!(done(&mut host, Call::Bind { fd, addr: at(HERE, 33_001 + 2 * n) }).ret, 0);
+                    if n % 2 == 0 {
+                        done(&mut host, Call::Connect { fd, addr: at([10, 0, 0, 2], 80) });
+                    }
                 }
-            }
-            let fds: Vec<Fd> = (0..20).map(|_| socket(&mut host)).collect();
-            steps::of(|| {
-                for fd in fds {
-                    assert_eq!(
-                        done(&mut host, Call::Connect { fd, addr: at([10, 0, 0, 2], 80) }).errno,
-                        Some(Errno::EINPROGRESS)
-                    );
-                }
-            })
+                let fds: Vec<Fd> = (0..20).map(|_| socket_of(&mut host, ty, protocol)).collect();
+                steps::of(|| {
+                    for (n, fd) in fds.into_iter().enumerate() {
+                        assert_eq!(done(&mut host, ask(fd, n as u16)).errno, errno, "{name}");
+                    }
+                })
+            };
+            let (few, many) = (cost(10), cost(900));
+            assert!(many <= few + 20, "{name}: {few} steps beside 10 sockets, {many} beside 900");
+        }
+    }
+
+    /// How many sockets have a place; `None` where the index lacks one of them, or has more than there are sockets.
+    fn found(host: &Host) -> Option<usize> {
+        let port = |file: &File| match file {
+            File::Socket(sock) => match &sock.sctp {
+                Some(sctp) => sctp.bound.first().copied(),
+                None => host.place_of(sock),
+            },
+            _ => None,
         };
-        let (few, many) = (cost(10), cost(900));
-        assert!(many <= few + 20, "{few} steps beside 10 sockets, {many} beside 900");
+        let places = host.files.iter().filter_map(|(fd, file)| Some((fd, port(file)?.port())));
+        let places: Vec<(Fd, u16)> = places.filter(|(_, port)| *port != 0).collect();
+        let all = places.iter().all(|(fd, port)| host.files.at_port(*port).any(|(other, _)| other == *fd));
+        (all && host.files.indexed() <= host.files.iter().count()).then_some(places.len())
     }
 
     /// Whoever changes what a socket is bound to keeps the index.
     #[test]
-    fn the_index_of_ports_is_what_a_walk_finds() {
+    fn the_index_of_ports_has_what_a_walk_finds() {
         let mut seen = 0;
         for seed in 0..50 {
             let (mut host, mut rng) = (host(), Rng::new(seed));
@@ -360,7 +401,10 @@ mod tests {
                 let port = [0, 0, 80, 81, 40_000][rng.below(5) as usize];
                 let ip = if rng.below(2) == 0 { HERE } else { [0; 4] };
                 match rng.below(8) {
-                    0 | 1 => fds.push(socket(&mut host)),
+                    0 | 1 => {
+                        let (ty, protocol) = KINDS[(rng.below(6) as usize).saturating_sub(3)];
+                        fds.push(socket_of(&mut host, ty, protocol));
+                    }
                     2 | 3 => drop(host.call(Call::Bind { fd, addr: at(ip, port) })),
                     4 => drop(host.call(Call::Listen { fd, backlog: 8 })),
                     // To itself, where somebody listens.
@@ -376,8 +420,7 @@ mod tests {
                     }
                 }
                 host.advance_until(host.now() + lowwater_core::base::Duration::from_millis(rng.below(50)));
-                assert_eq!(host.files.ports(), walked(&host), "seed {seed}");
-                seen += host.files.ports().len();
+                seen += found(&host).unwrap_or_else(|| panic!("seed {seed}"));
             }
         }
         assert!(seen > 10_000, "{seen}");

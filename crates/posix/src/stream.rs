@@ -262,7 +262,7 @@ impl Host {
         };
         let local = self.stack.local_addr(id).ok();
         let sock = self.files.sock_mut(fd)?;
-        sock.knobs.past = Past::default();
+        sock.knobs.past = Past { own: local.map_or(0, |local| local.port()), ..Past::default() };
         (sock.kind, sock.attempt, sock.error) = (Kind::Conn(id), Attempt::Open, None);
         sock.bound = sock.bound.or_else(|| local.map(|_| SocketAddr::new(unspecified(sock.v6), 0)));
         self.files.index(fd);

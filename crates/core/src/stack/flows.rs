@@ -4,6 +4,7 @@ use super::{Small, Stack};
 use crate::base::{Error, SocketId, Tuple};
 use crate::socket::{Socket, Table};
 use crate::tcp::State;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// The connections of a stack, in TIME-WAIT too.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +25,23 @@ impl Flows<'_> {
             Socket::Listener(_) => Ok(State::Listen),
             _ => Err(Error::Unsupported),
         }
+    }
+
+    /// As [`Stack::local_addr`], of sockets of every protocol.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`].
+    pub fn local_addr(&self, id: SocketId) -> Result<SocketAddr, Error> {
+        Ok(match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => conn.tuple().local(),
+            Socket::Udp(udp) => udp.local,
+            Socket::Sctp(sctp) => sctp.local(),
+            Socket::SctpListener(l) => l.local(),
+            Socket::Listener(l) => {
+                let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+                SocketAddr::new(l.addr.ip.unwrap_or(any), l.addr.port.unwrap_or(0))
+            }
+        })
     }
 
     /// The connection of this flow, if it has one that was not only asked for.

@@ -1,6 +1,6 @@
 //! What system calls ask about one socket beside its data: whose flow it is, how much waits, how much memory it has.
-use super::Stack;
 use super::tcp::ports_of;
+use super::{Flows, Stack};
 use crate::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
 use crate::path::congestion::bbr::BbrInfo;
 use crate::sctp::SctpOptions;
@@ -74,13 +74,18 @@ impl Stack {
     }
 
     /// A port at which a new listener or an active open from `ip` (`None`: any address) collides with nobody; `taken` are those that the
-    /// caller knows of.
+    /// caller knows of, asked one after the other as their turn comes.
     ///
     /// # Errors
     /// [`Error::AddressInUse`] when every port of `ip_local_port_range` is taken.
-    pub fn tcp_free_port(&mut self, ip: Option<IpAddr>, taken: impl Fn(u16) -> bool) -> Result<u16, Error> {
+    pub fn tcp_free_port(
+        &mut self,
+        ip: Option<IpAddr>,
+        taken: impl Fn(&Flows<'_>, u16) -> bool,
+    ) -> Result<u16, Error> {
         let (from, demux) = (ports_of(&self.env.sysctl), &self.demux);
-        let free = |port| demux.may_listen(port, ip) && !taken(port);
+        let flows = Flows { demux, sockets: &self.sockets, small: &self.small };
+        let free = |port| demux.may_listen(port, ip) && !taken(&flows, port);
         self.openers.ports.bind(&from, free).ok_or(Error::AddressInUse)
     }
 

@@ -175,7 +175,7 @@ impl Stack {
             self.check_own(ip)?;
         }
         if addr.port == Some(0) {
-            addr.port = Some(self.tcp_free_port(addr.ip, |_| false)?);
+            addr.port = Some(self.tcp_free_port(addr.ip, |_, _| false)?);
         }
         let listener = Listener::new(addr, options, &self.env.sysctl);
         let id = self.sockets.insert(Entry::new(Socket::Listener(Box::new(listener)), None, Holder::Owner));
@@ -487,16 +487,7 @@ impl Stack {
     /// # Errors
     /// [`Error::NoSuchSocket`].
     pub fn local_addr(&self, id: SocketId) -> Result<SocketAddr, Error> {
-        Ok(match &self.sockets.get(id).ok_or(Error::NoSuchSocket)?.socket {
-            Socket::Tcp(conn) => conn.tuple().local(),
-            Socket::Udp(udp) => udp.local,
-            Socket::Sctp(sctp) => sctp.local(),
-            Socket::SctpListener(l) => l.local(),
-            Socket::Listener(l) => {
-                let any = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
-                SocketAddr::new(l.addr.ip.unwrap_or(any), l.addr.port.unwrap_or(0))
-            }
-        })
+        self.tcp_flows().local_addr(id)
     }
 
     /// The peer.

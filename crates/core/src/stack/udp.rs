@@ -1,8 +1,8 @@
 //! What applications call on UDP sockets, and their turn to send.
-use super::Stack;
 use super::egress::pseudo_header;
 use super::queue::Origin;
 use super::tcp::ports_of;
+use super::{Flows, Stack};
 use crate::base::{DropWhy, Error, FlowId, Instant, SocketId, Tuple};
 use crate::ip::{Dst, OutputParams};
 use crate::packet::{Csum, Head, Offload, Owner, Packet};
@@ -93,9 +93,10 @@ impl Stack {
     ///
     /// # Errors
     /// [`Error::AddressInUse`] when every port of `ip_local_port_range` is taken.
-    pub fn udp_free_port(&mut self, taken: impl Fn(u16) -> bool) -> Result<u16, Error> {
+    pub fn udp_free_port(&mut self, taken: impl Fn(&Flows<'_>, u16) -> bool) -> Result<u16, Error> {
         let (from, sctp) = (ports_of(&self.env.sysctl), self.env.sysctl.sctp_udp_port);
-        let free = |port| !taken(port) && u32::from(port) != sctp;
+        let flows = Flows { demux: &self.demux, sockets: &self.sockets, small: &self.small };
+        let free = |port| !taken(&flows, port) && u32::from(port) != sctp;
         self.openers.ports.for_datagrams(&from, free).ok_or(Error::AddressInUse)
     }
 

@@ -2,7 +2,7 @@
 use super::{ADDRESSES_MAX, layout};
 use crate::call::{Fd, Name, Reply};
 use crate::errno::Errno;
-use crate::files::{File, Kind, Sock, take_addr};
+use crate::files::{Kind, Sock, take_addr};
 use crate::host::Host;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -48,6 +48,7 @@ impl Host {
         let sctp = self.sctp_mut(fd)?;
         sctp.bound.push(addr);
         sctp.named = Some(addr);
+        self.files.index(fd);
         Ok(())
     }
 
@@ -85,6 +86,7 @@ impl Host {
         if let Err(errno) = added.and_then(|()| self.sctp_rebind(fd, bound)) {
             let sctp = self.sctp_mut(fd)?;
             (sctp.bound, sctp.named) = (before, named);
+            self.files.index(fd);
             return Err(errno);
         }
         Ok(())
@@ -153,11 +155,9 @@ fn is_taken(files: &crate::files::Files, fd: Fd, addr: SocketAddr) -> bool {
             && !(apart && a.is_ipv4() != addr.is_ipv4())
             && (a.ip() == addr.ip() || a.ip().is_unspecified() || addr.ip().is_unspecified())
     };
-    files.iter().any(|(other, file)| match file {
-        File::Socket(sock) if other != fd => {
-            sock.sctp.as_ref().is_some_and(|s| s.bound.iter().any(|a| meets(sock, a)))
-        }
-        _ => false,
+    // All addresses of one socket have one port.
+    files.at_port(addr.port()).any(|(other, sock)| {
+        other != fd && sock.sctp.as_ref().is_some_and(|s| s.bound.iter().any(|a| meets(sock, a)))
     })
 }
 
