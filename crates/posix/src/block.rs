@@ -5,7 +5,7 @@ use crate::host::{CallId, Host};
 use bytes::BytesMut;
 use lowwater_core::base::{Duration, Instant, SocketId};
 
-/// Calls that may block at once.
+/// Calls that may block at once, those among them that are over and whose reply nobody has taken.
 const BLOCKED_MAX: usize = 1_024;
 /// Rounds of waking within one instant after which the stack is taken to spin.
 const ROUNDS_MAX: usize = 100_000;
@@ -90,15 +90,17 @@ impl Waiting {
         self.blocked.iter().filter_map(|b| b.progress.deadline).min()
     }
 
-    fn add(&mut self, call: Call, mut progress: Progress, on: Option<SocketId>) -> Result<CallId, Errno> {
-        if self.blocked.len() >= BLOCKED_MAX {
-            return Err(Errno::ENOMEM);
-        }
+    /// No more calls may block.
+    pub(crate) fn is_full(&self) -> bool {
+        self.blocked.len() + self.finished.len() >= BLOCKED_MAX
+    }
+
+    fn add(&mut self, call: Call, mut progress: Progress, on: Option<SocketId>) -> CallId {
         let id = CallId(self.next);
         self.next += 1;
         progress.begun = true;
         self.blocked.push(Blocked { id, call, progress, on, cut: false });
-        Ok(id)
+        id
     }
 
     /// Whoever waits for this connection has lost it, whatever its socket will be.
@@ -167,7 +169,7 @@ impl Host {
         let (call, progress) = (&blocked.call, &mut blocked.progress);
         let answer = match call {
             _ if !same => Err(Errno::EBADF),
-            Call::Recv { .. } if blocked.cut => Self::after_cut(call, progress).map(Some),
+            Call::Recv { .. } if blocked.cut => self.after_cut(call, progress).map(Some),
             Call::Connect { .. } if blocked.cut => Err(Errno::EPIPE),
             _ => self.attempt(call, progress),
         };
@@ -183,8 +185,18 @@ impl Host {
         self.waiting.finished.push((id, self.now, reply));
     }
 
+    /// The call would block, and too many do: it ends as by a signal, so that what it has done counts.
+    pub(crate) fn may_not_wait(&mut self, call: &Call, mut progress: Progress) -> Reply {
+        (progress.begun, progress.interrupted) = (true, true);
+        match self.attempt(call, &mut progress) {
+            Ok(Some(reply)) => reply,
+            Ok(None) | Err(Errno::EINTR) => Reply::fail(Errno::ENOMEM),
+            Err(errno) => Reply::fail(errno),
+        }
+    }
+
     /// The call blocks: it is about the files that its descriptors are now.
-    pub(crate) fn wait_on(&mut self, call: Call, mut progress: Progress) -> Result<CallId, Errno> {
+    pub(crate) fn wait_on(&mut self, call: Call, mut progress: Progress) -> CallId {
         progress.files = self.files_of(&call);
         let on = self.wakes(&call, &progress);
         self.waiting.add(call, progress, on)

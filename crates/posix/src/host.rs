@@ -147,10 +147,8 @@ impl Host {
         let started = match self.attempt(&call, &mut progress) {
             Ok(Some(reply)) => Started::Done(reply),
             Err(errno) => Started::Done(Reply::fail(errno)),
-            Ok(None) => match self.wait_on(call, progress) {
-                Ok(id) => Started::Blocked(id),
-                Err(errno) => Started::Done(Reply::fail(errno)),
-            },
+            Ok(None) if self.waiting.is_full() => Started::Done(self.may_not_wait(&call, progress)),
+            Ok(None) => Started::Blocked(self.wait_on(call, progress)),
         };
         self.settle();
         started

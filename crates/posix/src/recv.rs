@@ -132,12 +132,19 @@ impl Host {
     }
 
     /// The connection was dissolved while a reader waited: it has what it has (`sk_wait_event`). Why is for SO_ERROR to tell.
-    pub(crate) fn after_cut(call: &Call, p: &mut Progress) -> Result<Reply, Errno> {
+    pub(crate) fn after_cut(&self, call: &Call, p: &mut Progress) -> Result<Reply, Errno> {
         let read = Read::of(call)?;
         let data = core::mem::take(&mut p.data).freeze();
         // What was only looked at is not counted anywhere else.
         let taken = if read.has(MSG_PEEK) { data.len() } else { p.done };
-        if taken > 0 { Ok(Reply { data, ..Reply::ok(taken as i64) }) } else { Err(Errno::EPIPE) }
+        if taken == 0 {
+            return Err(Errno::EPIPE);
+        }
+        let mut reply = Reply { data, ..Reply::ok(taken as i64) };
+        if read.kind == RecvKind::Recvmsg && self.files.sock(read.fd)?.plain(SOL_TCP, TCP_INQ) != 0 {
+            put_control(&mut reply, read.control_len, Control::int(SOL_TCP, TCP_CM_INQ, 0));
+        }
+        Ok(reply)
     }
 
     /// Reading from what was never connected, or is no more.

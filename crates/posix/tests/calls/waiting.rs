@@ -181,3 +181,23 @@ fn who_sleeps_too_long_finds_timeouts_over() {
     host.oversleep(host.now() + MS(2_000));
     assert_eq!(finished(&mut host, reader).errno, Some(Errno::EAGAIN));
 }
+
+/// What a call that may not wait has taken is not lost, and replies that nobody takes are waited for, too.
+#[test]
+fn calls_that_find_too_many_waiting_have_what_they_have() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    ok(&mut net.b, send(b, b"abc", 0));
+    net.run(MS(100));
+    let fd = datagrams(&mut net.a);
+    let waiting: Vec<_> = (0..1_024).map(|_| blocks(&mut net.a, recv(fd, 10, 0))).collect();
+    assert_eq!(fails(&mut net.a, recv(fd, 10, 0)), Errno::ENOMEM);
+    assert_eq!(done(&mut net.a, recv(a, 10, MSG_WAITALL)).data, "abc");
+    assert_eq!(fails(&mut net.a, recv(a, 10, MSG_WAITALL)), Errno::ENOMEM);
+    let written = done(&mut net.a, send(a, MUCH, 0));
+    assert!(written.errno.is_none() && written.ret > 0, "{:?}", came_to(&written));
+    net.a.interrupt(waiting[0]);
+    assert_eq!(fails(&mut net.a, recv(fd, 10, 0)), Errno::ENOMEM, "its reply is still here");
+    assert_eq!(finished(&mut net.a, waiting[0]).errno, Some(Errno::EINTR));
+    blocks(&mut net.a, recv(fd, 10, 0));
+}
