@@ -1,9 +1,9 @@
 //! From a call to the function that carries it out.
 use crate::abi::{
-    AF_INET, AF_INET6, AF_UNIX, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL, FD_CLOEXEC, FIONBIO,
-    FIONREAD, IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, MSG_CMSG_CLOEXEC, O_APPEND, O_ASYNC, O_DIRECT,
-    O_NOATIME, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, SIOCATMARK, SIOCOUTQ, SIOCOUTQNSD, SOCK_CLOEXEC,
-    SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW, SOCK_SEQPACKET, SOCK_STREAM,
+    AF_INET, AF_INET6, AF_UNIX, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL, FD_CLOEXEC, FIOASYNC,
+    FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, MSG_CMSG_CLOEXEC, O_APPEND,
+    O_ASYNC, O_DIRECT, O_NOATIME, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, SIOCATMARK, SIOCOUTQ, SIOCOUTQNSD,
+    SOCK_CLOEXEC, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_RAW, SOCK_SEQPACKET, SOCK_STREAM,
 };
 use crate::block::Progress;
 use crate::call::{Call, Fd, Name, RecvKind, Reply, SendKind};
@@ -186,12 +186,16 @@ impl Host {
 
     /// ioctl(2): `tcp_ioctl`, `udp_ioctl`, `pipe_ioctl`.
     fn ioctl(&mut self, fd: Fd, request: u64, arg: Option<i32>) -> Result<Reply, Errno> {
-        let request = i32::try_from(request).unwrap_or(0);
+        // An unsigned int in the kernel, whatever the caller's register has beyond.
+        let request = request as i32;
         self.files.get(fd)?;
-        if request == FIONBIO {
-            let on = arg.ok_or(Errno::EFAULT)? != 0;
-            let kept = self.files.status(fd) & !O_NONBLOCK;
-            return self.set_status(fd, kept | if on { O_NONBLOCK } else { 0 });
+        // What every file knows (`do_vfs_ioctl`).
+        if let FIOCLEX | FIONCLEX = request {
+            self.files.set_cloexec(fd, request == FIOCLEX);
+            return Ok(Reply::ok(0));
+        }
+        if let FIONBIO | FIOASYNC = request {
+            return self.set_flag(fd, if request == FIONBIO { O_NONBLOCK } else { O_ASYNC }, arg);
         }
         if let Some(told) = self.sctp_ioctl(fd, request) {
             return told.and_then(|told| arg.map(|_| told).ok_or(Errno::EFAULT));
@@ -209,6 +213,16 @@ impl Host {
         arg.ok_or(Errno::EFAULT)?;
         let int = i32::try_from(told).unwrap_or(i32::MAX);
         Ok(Reply { value: Bytes::copy_from_slice(&int.to_ne_bytes()), ..Reply::ok(0) })
+    }
+
+    /// FIONBIO, FIOASYNC: one status flag alone. A set has nobody to signal (`ioctl_fioasync`).
+    fn set_flag(&mut self, fd: Fd, flag: i32, arg: Option<i32>) -> Result<Reply, Errno> {
+        let on = arg.ok_or(Errno::EFAULT)? != 0;
+        if flag == O_ASYNC && matches!(self.files.get(fd)?, File::Epoll(_)) {
+            return if on { Err(Errno::ENOTTY) } else { Ok(Reply::ok(0)) };
+        }
+        let flags = self.fcntl(fd, F_GETFL, 0)?.ret as i32 & !flag;
+        self.set_status(fd, flags | if on { flag } else { 0 })
     }
 
     fn socket_ioctl(&self, sock: &Sock, request: i32) -> Result<u64, Errno> {

@@ -189,3 +189,29 @@ fn splice_refuses_what_linux_refuses() {
     assert_eq!(done(host, read(r2, 9)).data, "ab");
     assert_eq!(ok(host, splice(r, w2, 0)), 0);
 }
+
+/// `do_vfs_ioctl`, as Linux 6.18 answers.
+#[test]
+fn every_file_has_flags_by_ioctl() {
+    let mut host = host(A, A6);
+    let (r, w) = pipe(&mut host, 0);
+    let set = ok(&mut host, Call::EpollCreate { size: 1, flags: 0 });
+    let socket = stream(&mut host);
+    for (fd, mode) in [(socket, O_RDWR), (r, O_RDONLY), (w, O_WRONLY), (set, O_RDWR)] {
+        let mut ask = |request: i32, arg| {
+            let told = done(&mut host, Call::Ioctl { fd, request: request as u64 | 7 << 32, arg }).errno;
+            (told, ok(&mut host, Call::Fcntl { fd, cmd: F_GETFL, arg: 0 }) & !mode)
+        };
+        for (request, flag) in [(FIONBIO, O_NONBLOCK), (FIOASYNC, O_ASYNC)] {
+            let lacks = flag == O_ASYNC && fd == set;
+            let (on, with) = if lacks { (Some(Errno::ENOTTY), 0) } else { (None, flag) };
+            assert_eq!(ask(request, Some(1)), (on, with));
+            assert_eq!(ask(request, None), (Some(Errno::EFAULT), with));
+            assert_eq!(ask(request, Some(0)), (None, 0));
+        }
+        for (request, on) in [(FIOCLEX, FD_CLOEXEC), (FIONCLEX, 0)] {
+            ok(&mut host, Call::Ioctl { fd, request: request as u64, arg: None });
+            assert_eq!(ok(&mut host, Call::Fcntl { fd, cmd: F_GETFD, arg: 0 }), on);
+        }
+    }
+}

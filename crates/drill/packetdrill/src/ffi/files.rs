@@ -7,7 +7,7 @@ use super::system::{Number, forwarded, give};
 use crate::shared::SHARED;
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use libc::{iovec, loff_t, size_t, ssize_t};
-use lowwater_posix::abi::{F_GETPIPE_SZ, FIONBIO};
+use lowwater_posix::abi::{F_GETPIPE_SZ, FIOASYNC, FIONBIO};
 use lowwater_posix::{Call, Piece, RecvKind, Room, SendKind};
 
 /// Bytes that splice() and sendfile() move between a file and us at a time.
@@ -80,9 +80,9 @@ pub(super) unsafe extern "C" fn ioctl(_: User, fd: c_int, request: c_ulong, arg:
             // SAFETY: ioctl(2)'s demands are the caller's to keep.
             return forwarded(unsafe { libc::ioctl(fd, request, arg) }.into());
         }
-        let told = match i64::try_from(request) {
-            // SAFETY: FIONBIO reads an int.
-            Ok(request) if request == i64::from(FIONBIO) => unsafe { memory::value(arg.cast_const()) }.ok(),
+        let told = match request as c_int {
+            // SAFETY: both read an int.
+            FIONBIO | FIOASYNC => unsafe { memory::value(arg.cast_const()) }.ok(),
             _ => (!memory::is_bad(arg)).then_some(0),
         };
         let reply = make(Call::Ioctl { fd, request, arg: told })?;
