@@ -144,6 +144,15 @@ impl Host {
         self.go_on(id, |p| p.interrupted = true);
     }
 
+    /// Ends the calls whose descriptor was closed.
+    pub(crate) fn end_orphans(&mut self) {
+        let orphaned = |b: &&Blocked| self.files_of(&b.call) != b.progress.files;
+        let ids: Vec<CallId> = self.waiting.blocked.iter().filter(orphaned).map(|b| b.id).collect();
+        for id in ids {
+            self.go_on(id, |_| {});
+        }
+    }
+
     /// Lets the calls go on that wait for something of this descriptor's socket (`sk_state_change`, `sk_write_space`).
     pub(crate) fn wake_waiters(&mut self, fd: Fd) {
         let id = self.files.sock(fd).ok().and_then(|sock| sock.kind.id());

@@ -144,12 +144,16 @@ impl Host {
     /// Makes a call, now.
     pub fn call(&mut self, call: Call) -> Started {
         let mut progress = Progress::default();
+        let closes = matches!(call, Call::Close { .. });
         let started = match self.attempt(&call, &mut progress) {
             Ok(Some(reply)) => Started::Done(reply),
             Err(errno) => Started::Done(Reply::fail(errno)),
             Ok(None) if self.waiting.is_full() => Started::Done(self.may_not_wait(&call, progress)),
             Ok(None) => Started::Blocked(self.wait_on(call, progress)),
         };
+        if closes {
+            self.end_orphans();
+        }
         self.settle();
         started
     }

@@ -201,3 +201,27 @@ fn calls_that_find_too_many_waiting_have_what_they_have() {
     assert_eq!(finished(&mut net.a, waiting[0]).errno, Some(Errno::EINTR));
     blocks(&mut net.a, recv(fd, 10, 0));
 }
+
+#[test]
+fn who_waits_for_what_is_closed_does_not_wait_for_an_event() {
+    let mut net = Net::new();
+    let (a, b) = net.connected();
+    let (r, w) = done(&mut net.a, Call::Pipe { flags: 0 }).pipe.expect("two ends");
+    let set = ok(&mut net.a, Call::EpollCreate { size: 1, flags: 0 });
+    let closed = [
+        (a, recv(a, 10, 0)),
+        (set, Call::EpollWait { epfd: set, max_events: 1, timeout_ms: -1 }),
+        (r, read(r, 10)),
+    ];
+    for (fd, call) in closed {
+        let waiting = blocks(&mut net.a, call);
+        ok(&mut net.a, Call::Close { fd });
+        assert_eq!(finished(&mut net.a, waiting).errno, Some(Errno::EBADF), "{fd}");
+    }
+    // Others wait on.
+    let waiting = blocks(&mut net.b, recv(b, 10, 0));
+    let other = stream(&mut net.b);
+    ok(&mut net.b, Call::Close { fd: other });
+    assert!(net.b.is_blocked(waiting));
+    ok(&mut net.a, Call::Close { fd: w });
+}
