@@ -205,7 +205,8 @@ impl Host {
     }
 
     /// The call blocks: it is about the files that its descriptors are now.
-    pub(crate) fn wait_on(&mut self, call: Call, mut progress: Progress) -> CallId {
+    pub(crate) fn wait_on(&mut self, mut call: Call, mut progress: Progress) -> CallId {
+        call.join();
         progress.files = self.files_of(&call);
         let on = self.wakes(&call, &progress);
         self.waiting.add(call, progress, on)
@@ -265,5 +266,42 @@ impl Host {
             }
         }
         debug_assert!(false, "the stack comes to rest at every instant");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::abi::{AF_INET, MSG_ZEROCOPY, SO_SNDBUF, SOCK_DGRAM, SOL_SOCKET};
+    use crate::{Call, Host, Name, Optval, Piece, SendKind, Settings, Started};
+
+    /// Each time it goes on it would be put together anew.
+    #[test]
+    fn what_waits_to_be_written_is_one_piece() {
+        let addresses = vec![([192, 0, 2, 1].into(), 24)];
+        let mut host = Host::new(Settings { addresses, ..Settings::default() }).expect("a host");
+        let Started::Done(reply) = host.call(Call::Socket { domain: AF_INET, ty: SOCK_DGRAM, protocol: 0 })
+        else {
+            panic!("socket() never blocks")
+        };
+        let fd = reply.ret as i32;
+        host.call(Call::Setsockopt { fd, level: SOL_SOCKET, name: SO_SNDBUF, value: Optval::int(5_000) });
+        host.set_busy(true);
+        let to = Some(Name::Inet("192.0.2.9:9".parse().expect("an address")));
+        let two = vec![Piece::zeros(500), Piece::zeros(501)];
+        let send = |flags| Call::Send {
+            fd,
+            kind: SendKind::Sendmsg,
+            data: two.clone(),
+            flags,
+            to,
+            control: Vec::new(),
+        };
+        while matches!(host.call(send(0)), Started::Done(reply) if reply.ret == 1_001) {}
+        assert!(matches!(host.call(send(MSG_ZEROCOPY)), Started::Blocked(_)));
+        let waiting = host.waiting.blocked.iter().map(|blocked| match &blocked.call {
+            Call::Send { data, .. } => data.iter().map(Piece::len).collect(),
+            _ => Vec::new(),
+        });
+        assert_eq!(waiting.collect::<Vec<_>>(), [vec![1_001], vec![500, 501]]);
     }
 }

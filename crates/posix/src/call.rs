@@ -1,5 +1,5 @@
 //! A system call and its answer as values: what is asked, what came back.
-use crate::abi::{AF_INET, AF_INET6, AF_UNSPEC};
+use crate::abi::{AF_INET, AF_INET6, AF_UNSPEC, MSG_ZEROCOPY};
 use crate::errno::Errno;
 use bytes::{BufMut, Bytes, BytesMut};
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -61,6 +61,19 @@ pub enum Call {
 }
 
 impl Call {
+    /// What is written becomes one piece, so that a call which waits does not put it together each time it goes on. Sends without a copy
+    /// need to know where each piece ended.
+    pub(crate) fn join(&mut self) {
+        let Self::Send { data, flags, .. } = self else { return };
+        if data.len() < 2
+            || *flags & MSG_ZEROCOPY != 0
+            || data.iter().any(|piece| matches!(piece, Piece::Bad(_)))
+        {
+            return;
+        }
+        *data = vec![Piece::Data(joined(data))];
+    }
+
     /// Every descriptor that the call names.
     pub fn for_each_fd(&mut self, mut f: impl FnMut(&mut Fd)) {
         match self {
@@ -171,6 +184,20 @@ impl Piece {
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// The bytes of these pieces as one.
+pub(crate) fn joined(pieces: &[Piece]) -> Bytes {
+    if let [Piece::Data(one)] = pieces {
+        return one.clone();
+    }
+    let mut all = BytesMut::new();
+    for piece in pieces {
+        if let Piece::Data(bytes) = piece {
+            all.extend_from_slice(bytes);
+        }
+    }
+    all.freeze()
 }
 
 impl From<Bytes> for Piece {

@@ -189,14 +189,17 @@ impl Sock {
         let options = SocketOptions { priority: Some(0), ..self.options.clone() };
         Self {
             kind,
-            attempt,
+            stream: self.stream,
+            v6: self.v6,
             nonblocking,
-            knobs,
-            options,
+            attempt,
+            bound: self.bound,
             chosen: true,
             shut: 0,
             error: None,
-            ..self.clone()
+            options,
+            knobs,
+            sctp: self.sctp.clone(),
         }
     }
 

@@ -4,13 +4,13 @@ use crate::abi::{
     SCM_RIGHTS, SO_MARK, SO_PRIORITY, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TXTIME, SOL_SOCKET,
 };
 use crate::block::Progress;
-use crate::call::{Call, Control, Fd, Name, Piece, Reply, SendKind};
+use crate::call::{Call, Control, Fd, Name, Piece, Reply, SendKind, joined};
 use crate::calls::{Answer, BYTES_MAX, IOVECS_MAX};
 use crate::errno::Errno;
 use crate::files::{Attempt, Kind, Sock};
 use crate::host::Host;
 use crate::timestamping::TX_RECORD;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use lowwater_core::base::{Error, SocketId};
 use lowwater_core::tcp::{Ready, SendFlags, State};
 
@@ -47,18 +47,7 @@ impl Write {
         }
         let bad = pieces.iter().any(|piece| matches!(piece, Piece::Bad(len) if *len > 0));
         let len = pieces.iter().fold(0_usize, |sum, piece| sum.saturating_add(piece.len())).min(BYTES_MAX);
-        let joined = match pieces.as_slice() {
-            [Piece::Data(one)] => one.clone(),
-            _ => {
-                let mut all = BytesMut::new();
-                for piece in pieces {
-                    if let Piece::Data(bytes) = piece {
-                        all.extend_from_slice(bytes);
-                    }
-                }
-                all.freeze()
-            }
-        };
+        let joined = joined(pieces);
         let plain = matches!(kind, SendKind::Write | SendKind::Writev);
         let data = joined.slice(..joined.len().min(BYTES_MAX));
         let strange = *kind == SendKind::Sendmsg && control.iter().any(is_strange);

@@ -151,18 +151,19 @@ impl Host {
         if self.files.is_full() {
             return Err(Errno::EMFILE);
         }
-        let sock = self.files.sock(fd)?.clone();
+        let sock = self.files.sock(fd)?;
         if !sock.stream {
             return Err(Errno::EOPNOTSUPP);
         }
         let Kind::Listener(listener) = sock.kind else { return Err(Errno::EINVAL) };
+        let (nonblocking, timeout) = (sock.nonblocking, sock.knobs.rcvtimeo);
         let (id, peer) = match self.stack.tcp_accept(self.now, listener) {
             Ok(accepted) => accepted,
-            Err(Error::WouldBlock) if sock.nonblocking => return Err(Errno::EAGAIN),
-            Err(Error::WouldBlock) => return p.wait(self.now, sock.knobs.rcvtimeo),
+            Err(Error::WouldBlock) if nonblocking => return Err(Errno::EAGAIN),
+            Err(Error::WouldBlock) => return p.wait(self.now, timeout),
             Err(e) => return Err(e.into()),
         };
-        let mut child = sock.child(id, flags & SOCK_NONBLOCK != 0);
+        let mut child = self.files.sock(fd)?.child(id, flags & SOCK_NONBLOCK != 0);
         child.knobs.past.fin_told = self.has_peer_closed(id);
         let addr = Some(child.shown(peer));
         self.files.sock_mut(fd)?.knobs.heirs.remove(&id);
