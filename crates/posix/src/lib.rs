@@ -24,7 +24,10 @@ mod recv;
 pub mod sctp;
 mod send;
 mod sockopt;
-mod steps;
+mod steps {
+    //! Steps of walks whose length the number of sockets might decide.
+    lowwater_core::count_steps!();
+}
 mod stream;
 mod timestamping;
 mod zerocopy;
