@@ -274,13 +274,28 @@ const OTHER_ENDS: &[Acts] = &[
     ("much is written", |_, fd, _| write(fd, 200_000)),
 ];
 
-/// Which waits meet which acts.
-const SCENES: &[(&str, &[Waits], &[&[Acts]])] = &[
-    ("TCP", TCP, &[SOCKETS, PEERS]),
-    ("TCP", OPENING, &[SOCKETS]),
-    ("TCP", LISTENERS, &[SOCKETS, NEWCOMERS]),
-    ("UDP", DATAGRAMS, &[SOCKETS, SENDERS]),
-    ("pipe", PIPES, &[OTHER_ENDS]),
+/// What may have been called before that, while the call waits already: it is about calls to come.
+const BEFORE: &[Acts] = &[
+    ("O_NONBLOCK", |fd, _, _| Call::Fcntl { fd, cmd: F_SETFL, arg: O_NONBLOCK.into() }),
+    ("no time to read", |fd, _, _| hurried(fd, SO_RCVTIMEO)),
+    ("no time to write", |fd, _, _| hurried(fd, SO_SNDTIMEO)),
+];
+
+/// A timeout below zero.
+fn hurried(fd: Fd, name: i32) -> Call {
+    let value = Optval::Bytes([-1_i64, 0].map(i64::to_ne_bytes).concat().into());
+    Call::Setsockopt { fd, level: SOL_SOCKET, name, value }
+}
+
+/// Which waits meet which acts, and what may come before.
+type Scene = (&'static str, &'static [Waits], &'static [&'static [Acts]], &'static [Acts]);
+
+const SCENES: &[Scene] = &[
+    ("TCP", TCP, &[SOCKETS, PEERS], BEFORE),
+    ("TCP", OPENING, &[SOCKETS], BEFORE),
+    ("TCP", LISTENERS, &[SOCKETS, NEWCOMERS], BEFORE),
+    ("UDP", DATAGRAMS, &[SOCKETS, SENDERS], BEFORE),
+    ("pipe", PIPES, &[OTHER_ENDS], &[]),
 ];
 
 /// What is compared of a reply: how much of `MUCH` fits, and the number of a descriptor, is each side's own.
@@ -291,10 +306,13 @@ fn shown(reply: &Reply, accepts: bool) -> String {
 }
 
 /// What both calls came to, and what SO_ERROR tells then.
-fn play(side: &mut dyn Side, (_, wait): Waits, (_, act): Acts, port: u16) -> String {
+fn play(side: &mut dyn Side, (_, wait): Waits, before: Option<Acts>, (_, act): Acts, port: u16) -> String {
     let (fd, other, call) = wait(side, port);
     let accepts = matches!(call, Call::Accept { .. });
     let Started::Blocked(id) = side.call(call) else { return "does not wait".to_owned() };
+    if let Some((_, before)) = before {
+        side.done(before(fd, other, port));
+    }
     side.pass();
     let acted = match side.call(act(fd, other, port)) {
         Started::Done(reply) => shown(&reply, accepts),
@@ -332,19 +350,19 @@ fn who_waits_hears_of_what_others_do() {
     let differ = || {
         let mut kernel = Kernel::new(&world).expect("a namespace");
         let (mut port, mut differ, mut waited) = (1_000, Vec::new(), 0);
-        for (what, waits, acts) in SCENES {
-            for wait in *waits {
-                for act in acts.iter().copied().flatten() {
-                    port += 2;
-                    let [stack, linux] =
-                        [play(&mut host(), *wait, *act, port), play(&mut kernel, *wait, *act, port)];
-                    waited += usize::from(linux.contains("waits"));
-                    if stack != linux {
-                        differ.push(format!(
-                            "{what}: {}, {}\n  stack:  {stack}\n  kernel: {linux}",
-                            wait.0, act.0
-                        ));
-                    }
+        for (what, waits, acts, before) in SCENES {
+            let before = || std::iter::once(None).chain(before.iter().copied().map(Some));
+            let each =
+                waits.iter().flat_map(|wait| acts.iter().copied().flatten().map(move |act| (wait, act)));
+            for ((wait, act), before) in each.flat_map(|each| before().map(move |before| (each, before))) {
+                port += 2;
+                let stack = play(&mut host(), *wait, before, *act, port);
+                let linux = play(&mut kernel, *wait, before, *act, port);
+                waited += usize::from(linux.contains("waits"));
+                if stack != linux {
+                    let before = before.map_or(String::new(), |before| format!("{}, ", before.0));
+                    let scene = format!("{what}: {}, {before}{}", wait.0, act.0);
+                    differ.push(format!("{scene}\n  stack:  {stack}\n  kernel: {linux}"));
                 }
             }
         }

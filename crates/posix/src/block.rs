@@ -45,11 +45,16 @@ impl Progress {
         if self.interrupted {
             return Err(Errno::EINTR);
         }
-        if self.expired || timeout.is_some_and(|t| t.is_zero()) {
+        if self.expired || self.hurries(false, timeout) {
             return Err(Errno::EAGAIN);
         }
         self.arm(now, timeout);
         Ok(None)
+    }
+
+    /// The call must not wait, by O_NONBLOCK or its timeout: what they are when it begins counts (`sock_rcvtimeo`, `sock_sndtimeo`).
+    pub(crate) fn hurries(&self, nonblocking: bool, timeout: Option<Duration>) -> bool {
+        !self.begun && (nonblocking || timeout.is_some_and(|t| t.is_zero()))
     }
 
     /// Sets the deadline the first time.

@@ -97,7 +97,7 @@ impl Host {
             return self.read_errqueue(&read).map(Some);
         }
         let sock = self.files.sock(read.fd)?;
-        let patient = !(sock.nonblocking || read.has(MSG_DONTWAIT));
+        let patient = !(p.hurries(sock.nonblocking, None) || read.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.rcvtimeo, sock.shut & 1 != 0);
         if let Some(errno) = self.files.sock_mut(read.fd)?.take_error() {
             return Err(errno);
@@ -163,7 +163,7 @@ impl Host {
         // Before anything else (`inet_send_prepare`).
         let id = self.udp_id(write.fd)?;
         let sock = self.files.sock(write.fd)?;
-        let patient = !(sock.nonblocking || write.has(MSG_DONTWAIT));
+        let patient = !(p.hurries(sock.nonblocking, None) || write.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.sndtimeo, sock.shut & 2 != 0);
         if write.len > LEN_MAX {
             return Err(Errno::EMSGSIZE);

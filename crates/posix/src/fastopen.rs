@@ -21,7 +21,7 @@ impl Host {
             return Err(Errno::EOPNOTSUPP);
         }
         let sock = self.files.sock(write.fd)?;
-        let nonblocking = write.impatient(sock);
+        let nonblocking = write.impatient(sock, p);
         match sock.kind {
             // What it waited for was dissolved: what went with the SYN does not count.
             Kind::Fresh if p.begun && p.first => {

@@ -1,7 +1,7 @@
 //! Pipes in memory, and splice(2) between them and sockets.
 use crate::abi::{
-    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWRNORM, MSG_PEEK, O_APPEND, O_CLOEXEC, O_DIRECT,
-    O_NONBLOCK, SPLICE_F_MORE, SPLICE_F_NONBLOCK,
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWRNORM, MSG_DONTWAIT, MSG_PEEK, O_APPEND,
+    O_CLOEXEC, O_DIRECT, O_NONBLOCK, SPLICE_F_MORE, SPLICE_F_NONBLOCK,
 };
 use crate::block::Progress;
 use crate::call::{Call, Fd, Piece, RecvKind, Reply, Room, SendKind};
@@ -391,13 +391,16 @@ impl Host {
         {
             return self.splice_nothing(fd, id).map(Some);
         }
+        // The socket is asked with its own waits, though this call may have waited for the pipe.
+        let hasty = sock.nonblocking || sock.knobs.rcvtimeo.is_some_and(|t| t.is_zero());
+        let wait = if hasty { MSG_DONTWAIT } else { 0 };
         let (want, flags) = match there.map(|n| usize::try_from(n).unwrap_or(usize::MAX)) {
             Some(0) => (len.min(1), MSG_PEEK),
             Some(there) => (len.min(room).min(there), 0),
             None => (len.min(room), 0),
         };
         let rooms = vec![Room::new(want)];
-        let call = Call::Recv { fd, kind: RecvKind::Recv, rooms, flags, control_len: 0 };
+        let call = Call::Recv { fd, kind: RecvKind::Recv, rooms, flags: flags | wait, control_len: 0 };
         let Some(reply) = self.attempt(&call, p)? else { return Ok(None) };
         if let Some(id) = conn.filter(|_| there == Some(0) && reply.data.is_empty()) {
             // The end was only looked at, and is read now (`tcp_read_sock`). There are no bytes that this could take.
@@ -457,7 +460,7 @@ impl Host {
             return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
         }
         let (Kind::Conn(id), true) = (kind, tcp) else {
-            return self.splice_message(from, fd, n, p);
+            return self.splice_message(from, fd, n, nonblocking, p);
         };
         // What comes after a part was written is the next call's to tell.
         if p.done > 0 && self.stack.poll(self.now, id).contains(Ready::ERR) {
@@ -501,10 +504,10 @@ impl Host {
     }
 
     /// To what is no connection of TCP: a message, or an error.
-    fn splice_message(&mut self, from: PipeId, fd: Fd, n: usize, p: &mut Progress) -> Answer {
+    fn splice_message(&mut self, from: PipeId, fd: Fd, n: usize, hasty: bool, p: &mut Progress) -> Answer {
         let data = Bytes::copy_from_slice(self.pipes.get(from)?.data.get(..n).unwrap_or_default());
-        let data = vec![Piece::Data(data)];
-        let call = Call::Send { fd, kind: SendKind::Send, data, flags: 0, to: None, control: Vec::new() };
+        let (data, flags) = (vec![Piece::Data(data)], if hasty { MSG_DONTWAIT } else { 0 });
+        let call = Call::Send { fd, kind: SendKind::Send, data, flags, to: None, control: Vec::new() };
         let reply = self.attempt(&call, p)?;
         if let Some(sent) = reply.as_ref().and_then(|r| usize::try_from(r.ret).ok()) {
             self.pipes.get(from)?.take(sent.min(n));

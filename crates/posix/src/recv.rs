@@ -75,7 +75,7 @@ impl Host {
             return self.recv_urgent(id, &read).map(Some);
         }
         let lowat = sock.plain(SOL_SOCKET, SO_RCVLOWAT).max(1) as usize;
-        let patient = !(sock.nonblocking || read.has(MSG_DONTWAIT));
+        let patient = !(p.hurries(sock.nonblocking, None) || read.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.rcvtimeo, sock.shut & 1 != 0);
         let target = if read.has(MSG_WAITALL) { read.want } else { lowat.min(read.want) }.max(1);
         let taken = if read.has(MSG_PEEK) { self.peek(id, &read, p)? } else { self.take_data(id, &read, p)? };
@@ -94,7 +94,7 @@ impl Host {
         let ready = self.stack.poll(self.now, id);
         let over = ready.contains(Ready::ERR) || ready.contains(Ready::HUP) || ready.contains(Ready::RDHUP);
         if taken > 0 {
-            if over || !patient || p.over() || timeout.is_some_and(|t| t.is_zero()) {
+            if over || !patient || p.over() || p.hurries(false, timeout) {
                 return self.received(&read, id, taken, p).map(Some);
             }
             p.arm(self.now, timeout);

@@ -68,8 +68,8 @@ impl Write {
     }
 
     /// It must not wait.
-    pub(crate) fn impatient(&self, sock: &Sock) -> bool {
-        sock.nonblocking || self.has(MSG_DONTWAIT) || sock.knobs.sndtimeo.is_some_and(|t| t.is_zero())
+    pub(crate) fn impatient(&self, sock: &Sock, p: &Progress) -> bool {
+        self.has(MSG_DONTWAIT) || p.hurries(sock.nonblocking, sock.knobs.sndtimeo)
     }
 
     /// Of a call that may wait, and may have done so.
@@ -170,7 +170,7 @@ impl Host {
         };
         let (shut, waits) = (sock.shut & 2 != 0, self.waits_to_connect(write.fd, id));
         let sock = self.files.sock(write.fd)?;
-        let (patient, timeout) = (!write.impatient(sock), sock.knobs.sndtimeo);
+        let (patient, timeout) = (!write.impatient(sock, p), sock.knobs.sndtimeo);
         // After the handshake and before anything else (`sock_cmsg_send`).
         let open = !waits && self.stack.tcp_state(id).is_ok_and(may_send);
         if open && write.is_strange_to(sock) {

@@ -159,7 +159,7 @@ impl Host {
         let (nonblocking, timeout) = (sock.nonblocking, sock.knobs.rcvtimeo);
         let (id, peer) = match self.stack.tcp_accept(self.now, listener) {
             Ok(accepted) => accepted,
-            Err(Error::WouldBlock) if nonblocking => return Err(Errno::EAGAIN),
+            Err(Error::WouldBlock) if p.hurries(nonblocking, None) => return Err(Errno::EAGAIN),
             Err(Error::WouldBlock) => return p.wait(self.now, timeout),
             Err(e) => return Err(e.into()),
         };
@@ -330,7 +330,7 @@ impl Host {
         match self.stack.tcp_state(id) {
             Ok(State::SynSent | State::SynRecv) => {
                 let timeout = self.files.sock(fd)?.knobs.sndtimeo;
-                if nonblocking || p.expired || timeout.is_some_and(|t| t.is_zero()) {
+                if p.expired || p.hurries(nonblocking, timeout) {
                     return Err(still);
                 }
                 p.wait(self.now, timeout)

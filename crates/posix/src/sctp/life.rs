@@ -88,7 +88,7 @@ impl Host {
         let Kind::Listener(listener) = sock.kind else { return Err(Errno::EINVAL) };
         let (id, peer) = match self.stack.sctp_accept(self.now, listener) {
             Ok(accepted) => accepted,
-            Err(Error::WouldBlock) if sock.nonblocking => return Err(Errno::EAGAIN),
+            Err(Error::WouldBlock) if p.hurries(sock.nonblocking, None) => return Err(Errno::EAGAIN),
             Err(Error::WouldBlock) => return p.wait(self.now, sock.knobs.rcvtimeo),
             Err(e) => return Err(e.into()),
         };
@@ -247,7 +247,7 @@ impl Host {
         let (nonblocking, timeout) = (sock.nonblocking, sock.knobs.sndtimeo);
         match self.stack.sctp_info(id).map(|info| info.state) {
             Ok(State::CookieWait | State::CookieEchoed) => {
-                if nonblocking || p.expired || timeout.is_some_and(|t| t.is_zero()) {
+                if p.expired || p.hurries(nonblocking, timeout) {
                     return Err(still);
                 }
                 p.assoc = Some(id);

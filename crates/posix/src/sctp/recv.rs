@@ -26,7 +26,7 @@ impl Host {
         }
         let sock = self.files.sock(read.fd)?;
         let (kind, timeout) = (sock.kind, sock.knobs.rcvtimeo);
-        let patient = !(sock.nonblocking || read.has(MSG_DONTWAIT));
+        let patient = !(p.hurries(sock.nonblocking, None) || read.has(MSG_DONTWAIT));
         let many = self.sctp(read.fd)?.style.is_many();
         if matches!(kind, Kind::Listener(_)) && !many {
             return Err(Errno::ENOTCONN);

@@ -191,7 +191,7 @@ impl Host {
             Ok(n) => Ok(Some(Reply::ok(n as i64))),
             Err(Error::WouldBlock) => {
                 let sock = self.files.sock(write.fd)?;
-                let (impatient, timeout) = (write.impatient(sock), sock.knobs.sndtimeo);
+                let (impatient, timeout) = (write.impatient(sock, p), sock.knobs.sndtimeo);
                 if impatient && begun {
                     self.sctp_unbegin(write.fd, id)?;
                 }
@@ -228,7 +228,7 @@ impl Host {
         let sock = self.files.sock(write.fd)?;
         let state = p.assoc.map(|id| self.stack.sctp_state(id));
         let opening = matches!(state, Some(Ok(State::CookieWait | State::CookieEchoed)));
-        if !opening || write.impatient(sock) || p.over() {
+        if !opening || write.impatient(sock, p) || p.over() {
             return Ok(Some(Reply::ok(p.done as i64)));
         }
         p.arm(self.now, sock.knobs.sndtimeo);
