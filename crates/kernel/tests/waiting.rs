@@ -149,6 +149,13 @@ const TCP: &[Waits] = &[
         s.pass();
         (a, b, recv(a, MSG_WAITALL | MSG_PEEK))
     }),
+    ("recv of less than the low-water mark", |s, port| {
+        let (a, b) = s.connected(port);
+        s.done(low_water(a, 10));
+        s.done(send(b, 3));
+        s.pass();
+        (a, b, recv(a, 0))
+    }),
     ("send of a part", |s, port| {
         let (a, b) = s.connected(port);
         (a, b, send(a, MUCH))
@@ -277,9 +284,14 @@ const OTHER_ENDS: &[Acts] = &[
 /// What may have been called before that, while the call waits already: it is about calls to come.
 const BEFORE: &[Acts] = &[
     ("O_NONBLOCK", |fd, _, _| Call::Fcntl { fd, cmd: F_SETFL, arg: O_NONBLOCK.into() }),
+    ("a lower mark", |fd, _, _| low_water(fd, 1)),
     ("no time to read", |fd, _, _| hurried(fd, SO_RCVTIMEO)),
     ("no time to write", |fd, _, _| hurried(fd, SO_SNDTIMEO)),
 ];
+
+fn low_water(fd: Fd, bytes: i32) -> Call {
+    Call::Setsockopt { fd, level: SOL_SOCKET, name: SO_RCVLOWAT, value: Optval::int(bytes) }
+}
 
 /// A timeout below zero.
 fn hurried(fd: Fd, name: i32) -> Call {
@@ -313,7 +325,6 @@ fn play(side: &mut dyn Side, (_, wait): Waits, before: Option<Acts>, (_, act): A
     if let Some((_, before)) = before {
         side.done(before(fd, other, port));
     }
-    side.pass();
     let acted = match side.call(act(fd, other, port)) {
         Started::Done(reply) => shown(&reply, accepts),
         Started::Blocked(id) => {

@@ -35,8 +35,8 @@ pub(crate) struct Progress {
     pub(crate) lingers: Option<SocketId>,
     /// The association that it began, or waits for.
     pub(crate) assoc: Option<SocketId>,
-    /// The files that it is about.
-    files: [Option<u64>; 2],
+    /// Bytes that a read waits for, as SO_RCVLOWAT was when it began.
+    pub(crate) target: Option<usize>,
 }
 
 impl Progress {
@@ -75,6 +75,8 @@ impl Progress {
 pub(crate) struct Blocked {
     id: CallId,
     call: Call,
+    /// The files that it is about.
+    files: [Option<u64>; 2],
     progress: Progress,
     /// The socket whose events wake it; `None` for a call that any event may concern.
     on: Option<SocketId>,
@@ -98,14 +100,6 @@ impl Waiting {
     /// No more calls may block.
     pub(crate) fn is_full(&self) -> bool {
         self.blocked.len() + self.finished.len() >= BLOCKED_MAX
-    }
-
-    fn add(&mut self, call: Call, mut progress: Progress, on: Option<SocketId>) -> CallId {
-        let id = CallId(self.next);
-        self.next += 1;
-        progress.begun = true;
-        self.blocked.push(Blocked { id, call, progress, on, cut: false });
-        id
     }
 
     /// Whoever waits for this connection has lost it, whatever its socket will be.
@@ -151,7 +145,7 @@ impl Host {
 
     /// Ends the calls whose descriptor was closed.
     pub(crate) fn end_orphans(&mut self) {
-        let orphaned = |b: &&Blocked| self.files_of(&b.call) != b.progress.files;
+        let orphaned = |b: &&Blocked| self.files_of(&b.call) != b.files;
         let ids: Vec<CallId> = self.waiting.blocked.iter().filter(orphaned).map(|b| b.id).collect();
         for id in ids {
             self.go_on(id, |_| {});
@@ -179,7 +173,7 @@ impl Host {
         let mut blocked = self.waiting.blocked.remove(at);
         change(&mut blocked.progress);
         // Another file may have got the descriptor of one that was closed.
-        let same = self.files_of(&blocked.call) == blocked.progress.files;
+        let same = self.files_of(&blocked.call) == blocked.files;
         let (call, progress) = (&blocked.call, &mut blocked.progress);
         let answer = match call {
             _ if !same => Err(Errno::EBADF),
@@ -212,9 +206,12 @@ impl Host {
     /// The call blocks: it is about the files that its descriptors are now.
     pub(crate) fn wait_on(&mut self, mut call: Call, mut progress: Progress) -> CallId {
         call.join();
-        progress.files = self.files_of(&call);
-        let on = self.wakes(&call, &progress);
-        self.waiting.add(call, progress, on)
+        progress.begun = true;
+        let (files, on) = (self.files_of(&call), self.wakes(&call, &progress));
+        let id = CallId(self.waiting.next);
+        self.waiting.next += 1;
+        self.waiting.blocked.push(Blocked { id, call, files, progress, on, cut: false });
+        id
     }
 
     /// The files that a call holds while it blocks. close() has none any more, and poll() looks them up each time.

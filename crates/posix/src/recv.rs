@@ -78,6 +78,7 @@ impl Host {
         let patient = !(p.hurries(sock.nonblocking, None) || read.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.rcvtimeo, sock.shut & 1 != 0);
         let target = if read.has(MSG_WAITALL) { read.want } else { lowat.min(read.want) }.max(1);
+        let target = *p.target.get_or_insert(target);
         let taken = if read.has(MSG_PEEK) { self.peek(id, &read, p)? } else { self.take_data(id, &read, p)? };
         let waiting = self.queues(id).recv.saturating_sub(self.peek_from(&read)?);
         if read.want == 0 {
