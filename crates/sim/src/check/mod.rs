@@ -6,6 +6,7 @@ pub mod credit;
 pub mod liveness;
 pub mod memory;
 pub mod messages;
+pub mod segments;
 pub mod timers;
 
 use lowwater_core::base::{Duration, Instant, SocketId};

@@ -4,13 +4,14 @@ mod core;
 pub use self::core::Core;
 
 use crate::app::{App, Io};
+use crate::check::segments::{self, Segments};
 use crate::check::{Departure, Ledger};
 use crate::edit::wire_size;
 use crate::link::{Pipe, Submitted};
 use crate::pcap::Direction;
 use crate::schedule::{Step, StuckGuard};
 use crate::world::Capture;
-use lowwater_core::base::{Instant, Rng, SocketId, Sysctl};
+use lowwater_core::base::{DropWhy, Instant, Rng, SocketId, Sysctl};
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_core::socket::Event;
@@ -118,6 +119,8 @@ pub struct Host {
     stopped: bool,
     addresses: Vec<IpAddr>,
     account: Account,
+    /// What its segments say, in the profiles that check it.
+    segments: Segments,
 }
 
 impl Host {
@@ -149,6 +152,8 @@ impl Host {
             stopped: false,
             addresses: spec.addresses,
             account: Account::default(),
+            // What has no data overtakes paced data in fq, and anything overtakes anything in netem.
+            segments: Segments::new(!spec.qdisc.split(' ').any(|word| ["fq", "netem"].contains(&word))),
         }
     }
 
@@ -182,6 +187,18 @@ impl Host {
     #[must_use]
     pub fn received_packets(&self) -> (u64, u64, u64) {
         (self.account.arrived, self.account.taken, self.rx.len() as u64)
+    }
+
+    /// What its segments have said.
+    #[must_use]
+    pub fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    /// Whatever its transports have made has left it, or waits: nothing was lost on the way to its device.
+    #[must_use]
+    pub fn loses_nothing(&self) -> bool {
+        loses_nothing(&self.core)
     }
 
     /// Bytes of credit that went to the device, and that came back.
@@ -249,6 +266,9 @@ impl Host {
                 self.account.taken += 1;
                 if let Some(capture) = outside.capture {
                     capture.packet(outside.host, now, Direction::In, &packet);
+                }
+                if cfg!(debug_assertions) {
+                    self.segments.received(&packet);
                 }
                 self.core.receive(now, packet);
             }
@@ -324,13 +344,13 @@ impl Host {
     }
 
     fn transmit(&mut self, now: Instant, outside: &mut Outside<'_>) -> bool {
-        let Self { core, account, .. } = self;
+        let Self { core, account, segments, .. } = self;
         let Outside { pipe, capture, host, ledger, .. } = outside;
         let mut device = |at: Instant, packet: Packet| {
             let Some(pipe) = pipe.as_deref_mut() else { return Submit::Dropped };
             let owner = packet.owner;
             let (_, bytes) = wire_size(&packet);
-            let copy = capture.is_some().then(|| packet.clone());
+            let copy = (capture.is_some() || cfg!(debug_assertions)).then(|| packet.clone());
             let noted = ledger.departures.is_some().then(|| departure(at, *host, &packet));
             let answer = pipe.submit(at, packet);
             let filled = matches!(answer, Submitted::Filled);
@@ -340,8 +360,13 @@ impl Host {
                     if let (Some(departures), Some(noted)) = (&mut ledger.departures, noted) {
                         departures.push(noted);
                     }
-                    if let (Some(capture), Some(copy)) = (capture.as_mut(), copy) {
-                        capture.packet(*host, at, Direction::Out, &copy);
+                    if let Some(copy) = copy {
+                        if cfg!(debug_assertions) {
+                            segments.sent(&copy);
+                        }
+                        if let Some(capture) = capture.as_mut() {
+                            capture.packet(*host, at, Direction::Out, &copy);
+                        }
                     }
                     if filled { Submit::Filled } else { Submit::Sent }
                 }
@@ -350,6 +375,8 @@ impl Host {
             }
         };
         let done = core.transmit(now, self.budget, &mut device);
+        let wrong = segments.wrong(loses_nothing(core)).map_err(|what| format!("host {host}: {what}"));
+        ledger.check(segments::NAME, now, wrong);
         self.stopped |= done.stopped;
         let progress = done.packets > 0 || done.more;
         if !progress
@@ -383,6 +410,12 @@ impl Host {
             self.with_app(now, i, outside, |app, io| app.event(io, event));
         }
     }
+}
+
+fn loses_nothing(core: &Core) -> bool {
+    use DropWhy::{Aqm, Device, Emulated, NoRoute, QueueFull, TooBig};
+    let lost = [Aqm, Device, Emulated, NoRoute, QueueFull, TooBig];
+    lost.into_iter().all(|why| core.stack().counters().drops(why) == 0)
 }
 
 fn departure(at: Instant, host: usize, packet: &Packet) -> Departure {

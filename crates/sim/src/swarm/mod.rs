@@ -72,6 +72,7 @@ pub fn run(world: &mut World, draw: &WorldSpec) -> Result<Summary, Broken> {
     verdict(world, check::credit::NAME, check::credit::check)?;
     verdict(world, check::conservation::NAME, check::conservation::check)?;
     verdict(world, check::clock::NAME, check::clock::check)?;
+    verdict(world, check::segments::NAME, check::segments::check)?;
     match draw.canary {
         Canary::None => Ok(summary(world)),
         Canary::Checker => {

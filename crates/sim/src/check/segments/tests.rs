@@ -1,0 +1,168 @@
+//! What is wrong with a segment is seen, and what only looks so is not.
+use super::*;
+use bytes::Bytes;
+use lowwater_core::base::Instant;
+use lowwater_core::packet::{Csum, Offload, Packet};
+
+const SYN: u8 = 2;
+const FIN: u8 = 1;
+const ACK: u8 = 16;
+/// MSS 1000, SACK, and windows in units of 8.
+const OPTIONS: [u8; 12] = [2, 4, 3, 232, 4, 2, 3, 3, 3, 1, 1, 1];
+
+/// A segment of the host under test, or of its peer.
+#[derive(Clone, Copy, Default)]
+struct Says<'a> {
+    ours: bool,
+    seq: u32,
+    ack: u32,
+    flags: u8,
+    window: u16,
+    options: &'a [u8],
+    len: usize,
+}
+
+impl Says<'_> {
+    fn packet(&self, csum: Csum) -> Packet {
+        let mut b = vec![0; 40];
+        (b[0], b[9]) = (0x45, 6);
+        let (src, dst) = if self.ours { (1, 2) } else { (2, 1) };
+        b[12..20].copy_from_slice(&[10, 0, 0, src, 10, 0, 0, dst]);
+        b[20..24].copy_from_slice(&[0, src, 0, dst]);
+        b[24..28].copy_from_slice(&self.seq.to_be_bytes());
+        b[28..32].copy_from_slice(&self.ack.to_be_bytes());
+        b[32] = ((20 + self.options.len()) * 4) as u8;
+        b[33] = self.flags;
+        b[34..36].copy_from_slice(&self.window.to_be_bytes());
+        b.extend_from_slice(self.options);
+        b.resize(b.len() + self.len, 0);
+        Packet::received(Bytes::from(b), Offload { csum, ..Offload::default() }, Instant::ZERO)
+    }
+}
+
+/// A host whose connection is open: it has sent 100, and its peer's numbers begin at 501; the peer takes 800 bytes.
+fn open() -> Segments {
+    let mut s = Segments::new(true);
+    s.sent(
+        &Says { ours: true, seq: 99, flags: SYN, window: 8_000, options: &OPTIONS, ..Says::default() }
+            .packet(Csum::None),
+    );
+    hear(
+        &mut s,
+        Says { seq: 500, ack: 100, flags: SYN | ACK, window: 800, options: &OPTIONS, ..Says::default() },
+    );
+    say(&mut s, Says { seq: 100, ack: 501, flags: ACK, window: 1_000, ..Says::default() });
+    assert_eq!(s.wrong(true), Ok(()));
+    s
+}
+
+fn hear(s: &mut Segments, says: Says<'_>) {
+    s.received(&says.packet(Csum::Valid));
+}
+
+fn say(s: &mut Segments, says: Says<'_>) {
+    s.sent(&Says { ours: true, ..says }.packet(Csum::None));
+}
+
+/// What is said of this segment behind those of [`open`].
+fn told(says: Says<'_>) -> String {
+    let mut s = open();
+    say(&mut s, Says { flags: says.flags | ACK, window: 1_000, ..says });
+    s.wrong(true).err().unwrap_or_default()
+}
+
+const DATA: Says<'_> = Says { ours: true, seq: 100, ack: 501, flags: 0, window: 0, options: &[], len: 800 };
+
+#[test]
+fn a_window_holds_data_and_a_fin_behind_it_is_linux_s() {
+    assert_eq!((told(DATA), told(Says { flags: FIN, ..DATA })), (String::new(), String::new()));
+    assert!(told(Says { len: 801, ..DATA }).contains("window ends at 900"));
+    let mut s = open();
+    // In units of 8, for the peer's SYN-ACK said so.
+    hear(&mut s, Says { seq: 501, ack: 100, flags: ACK, window: 101, ..Says::default() });
+    say(&mut s, Says { flags: ACK, window: 1_000, len: 808, ..DATA });
+    assert_eq!(s.wrong(true), Ok(()));
+}
+
+#[test]
+fn numbers_are_left_out_only_where_a_host_has_lost_some() {
+    let mut s = open();
+    say(&mut s, Says { seq: 101, flags: ACK, window: 1_000, len: 10, ..DATA });
+    assert!(s.wrong(true).is_err_and(|what| what.contains("100 has not been sent yet")));
+    assert_eq!(s.wrong(false), Ok(()));
+}
+
+#[test]
+fn what_never_came_is_not_acknowledged() {
+    assert!(told(Says { ack: 502, ..DATA }).contains("nothing has come from 501 on"));
+    let sack = |left: u32, right: u32| {
+        let mut options = vec![1, 1, 5, 10];
+        options.extend(left.to_be_bytes());
+        options.extend(right.to_be_bytes());
+        told(Says { options: &options, ..DATA })
+    };
+    assert!(sack(600, 700).contains("block 600 to 700"));
+    let mut s = open();
+    // Damaged on its way, it says nothing.
+    s.received(
+        &Says { seq: 501, ack: 100, flags: ACK, window: 9, len: 10, ..Says::default() }.packet(Csum::None),
+    );
+    say(&mut s, Says { ack: 511, flags: ACK, window: 1_000, ..DATA });
+    assert!(s.wrong(true).is_err());
+}
+
+#[test]
+fn parts_and_windows_and_what_follows_a_fin_are_looked_at() {
+    let mut s = open();
+    hear(&mut s, Says { seq: 501, ack: 100, flags: ACK, window: 1_000, ..Says::default() });
+    say(&mut s, Says { flags: ACK, window: 1_000, len: 1_001, ..DATA });
+    assert!(s.wrong(true).is_err_and(|what| what.contains("MSS is 1000")));
+
+    let mut s = open();
+    say(&mut s, Says { flags: ACK, window: 999, ..DATA });
+    assert_eq!(s.wrong(true), Ok(()), "what is left of a unit is no window taken back");
+    say(&mut s, Says { flags: ACK, window: 997, ..DATA });
+    assert!(s.wrong(true).is_err_and(|what| what.contains("the window ended at 8493 before")));
+
+    let mut s = open();
+    say(&mut s, Says { flags: ACK | FIN, window: 1_000, len: 10, ..DATA });
+    say(&mut s, Says { flags: ACK, window: 1_000, len: 12, ..DATA });
+    assert!(s.wrong(true).is_err_and(|what| what.contains("behind a FIN")));
+}
+
+#[test]
+fn timestamps_are_in_all_segments_and_echo_what_came() {
+    let stamp = |value: u8, echo: u8| [1, 1, 8, 10, 0, 0, 0, value, 0, 0, 0, echo];
+    let after = |ours: &[u8]| {
+        let mut s = Segments::new(true);
+        let syn = Says { seq: 99, flags: SYN, window: 8_000, options: &stamp(10, 0), ..Says::default() };
+        say(&mut s, syn);
+        let peer = Says { seq: 500, ack: 100, flags: SYN | ACK, window: 800, options: &stamp(70, 10), ..syn };
+        hear(&mut s, peer);
+        // Again, when its clock has gone on.
+        hear(&mut s, Says { options: &stamp(72, 10), ..peer });
+        say(&mut s, Says { flags: ACK, options: ours, window: 8_000, len: 500, ..DATA });
+        s.wrong(true).err().unwrap_or_default()
+    };
+    assert_eq!((after(&stamp(10, 70)), after(&stamp(11, 72))), (String::new(), String::new()));
+    assert!(after(&stamp(9, 70)).contains("timestamp 9 after 10"));
+    assert!(after(&stamp(11, 73)).contains("it echoes 73, and 70 to 72 have come"));
+    assert!(after(&[]).contains("timestamps are not as agreed"));
+}
+
+#[test]
+fn a_syn_that_never_came_is_not_answered_and_one_that_is_answered_again_counts_twice() {
+    let answer =
+        Says { seq: 99, ack: 501, flags: SYN | ACK, window: 8_000, options: &OPTIONS, ..Says::default() };
+    let mut s = Segments::new(true);
+    say(&mut s, answer);
+    assert!(s.wrong(true).is_err_and(|what| what.contains("a SYN that never came")));
+    let mut s = Segments::new(true);
+    hear(&mut s, Says { seq: 500, flags: SYN, window: 800, options: &OPTIONS, ..Says::default() });
+    say(&mut s, answer);
+    say(&mut s, answer);
+    assert_eq!((s.wrong(true), s.countable()), (Ok(()), 3));
+    // Its window was 800 bytes, not units.
+    say(&mut s, Says { flags: ACK, window: 1_000, len: 801, ..DATA });
+    assert!(s.wrong(true).is_err_and(|what| what.contains("window ends at 900")));
+}
