@@ -37,6 +37,21 @@ fn a_world_runs_twice_to_the_same_bytes() {
     }
 }
 
+/// A FIN and its copy come at once: what the second one gets is among the segments sent.
+#[test]
+fn answers_in_time_wait_are_counted_while_the_program_holds_its_socket() {
+    let churn = AppDraw::Churn { rounds: 200, pause_ms: 1, start_ms: 0 };
+    let twice = Faults { duplicate_ppm: 1_000_000, ..Faults::default() };
+    let draw = WorldSpec {
+        apps: vec![churn],
+        sctp: SctpDraw::default(),
+        faults: [Faults::default(), twice],
+        qdiscs: [String::new(), String::new()],
+        ..WorldSpec::new(1)
+    };
+    run(&mut build(&draw, Recording::default()), &draw).expect("no promise is broken");
+}
+
 #[test]
 fn some_seeds_reach_the_mechanisms_that_matter() {
     let mut sums: Vec<u64> = Vec::new();

@@ -120,6 +120,8 @@ impl Conn {
         match time_wait.input(cx, seg) {
             TimeWaitVerdict::Drop(why) => Disposition::Drop(why),
             TimeWaitVerdict::Reply(out) => {
+                // As of one that the stack answers by itself (`tcp_v4_send_ack`).
+                cx.count.tcp.out_segs += 1;
                 self.out.reset = Some(Box::new(out));
                 Disposition::Done
             }
