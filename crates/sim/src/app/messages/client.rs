@@ -29,7 +29,8 @@ impl Talk {
     }
 
     fn no_start(&mut self, io: &mut Io<'_>, e: Option<Error>) {
-        let late = self.spec.may_fail && e == Some(Error::TimedOut);
+        // Where the cookie has come and its acknowledgement is lost, the server is up and may give up first: its ABORT is a refusal here.
+        let late = self.spec.may_fail && matches!(e, Some(Error::TimedOut | Error::Refused));
         // The server may abort it before we hear that it is up.
         let aborted = !self.spec.end.is_good() && e == Some(Error::Refused);
         if !late && !aborted {
