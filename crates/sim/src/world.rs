@@ -202,6 +202,16 @@ impl World {
         &mut self.hosts[host]
     }
 
+    /// Packets that pipes which end at hosts have delivered, and that routers have sent back.
+    #[must_use]
+    pub fn handed_to_hosts(&self) -> u64 {
+        let delivered = |slot: &PipeSlot| {
+            let to_host = matches!(slot.to, To::Host(_));
+            slot.pipe.counts().told + if to_host { slot.pipe.counts().delivered } else { 0 }
+        };
+        self.pipes.iter().map(delivered).sum()
+    }
+
     /// The pipes.
     pub fn pipes(&self) -> impl Iterator<Item = &Pipe> {
         self.pipes.iter().map(|s| &s.pipe)
@@ -280,7 +290,8 @@ impl World {
                 return Ok(!wanted(self));
             }
         }
-        Ok(true)
+        // What programs were told to do before the first step may have broken something, too.
+        self.ledger.broken().map_or(Ok(true), |b| Err(b.clone()))
     }
 
     fn with_host(&mut self, h: usize, call: impl FnOnce(&mut Host, Instant, &mut Outside<'_>)) {

@@ -37,6 +37,8 @@ pub struct PipeCounts {
     pub reordered: u64,
     /// Marked "congestion experienced".
     pub marked: u64,
+    /// ICMP errors that went back.
+    pub told: u64,
 }
 
 impl PipeCounts {

@@ -31,7 +31,9 @@ impl Stage for Mtu {
         }
         effects.counts.too_big += 1;
         if !self.silent {
-            effects.back.extend(too_big(&packet, self.mtu, now));
+            let told = too_big(&packet, self.mtu, now);
+            effects.counts.told += u64::from(told.is_some());
+            effects.back.extend(told);
         }
     }
     fn release(&mut self, _now: Instant, _effects: &mut Effects) -> Option<Packet> {

@@ -136,3 +136,55 @@ fn a_world_that_stands_still_says_where() {
     assert_eq!(broken.checker, "progress");
     assert!(broken.message.contains("host#0"), "{}", broken.message);
 }
+
+/// A program that is over before anything happens, and has broken something.
+struct Hasty;
+
+impl App for Hasty {
+    fn name(&self) -> &'static str {
+        "hasty"
+    }
+    fn start(&mut self, io: &mut crate::app::Io<'_>) {
+        io.fail("hasty", "it begins badly");
+    }
+    fn event(&mut self, _: &mut crate::app::Io<'_>, _: lowwater_core::socket::Event) {}
+    fn wake(&mut self, _: &mut crate::app::Io<'_>) {}
+    fn done(&self) -> bool {
+        true
+    }
+    fn stop(&mut self, _: &mut crate::app::Io<'_>) {}
+    fn progress(&self) -> String {
+        String::new()
+    }
+}
+
+#[test]
+fn what_breaks_before_the_first_step_is_told_where_no_step_is_wanted() {
+    let mut world = World::new(1, Recording::default());
+    let h = world.add_host(HostSpec::new(ip(1)));
+    world.add_app(h, Box::new(Hasty));
+    world.start();
+    let broken = world.run_while(Instant::from_millis(1), |w| !w.all_done()).expect_err("it is broken");
+    assert_eq!(broken.checker, "hasty");
+}
+
+/// A packet from nowhere, and one that goes past the host's account.
+#[test]
+fn packets_that_no_link_delivered_are_seen() {
+    let datagram =
+        || Packet::received(bytes::Bytes::from_static(&[0x45; 20]), Default::default(), Instant::ZERO);
+    let told = |wrong: fn(&mut World, Packet)| {
+        let mut world = datagrams(1, 100, 0, Recording::default());
+        finish(&mut world);
+        wrong(&mut world, datagram());
+        conservation::check(&world).expect_err("something is wrong")
+    };
+    let from_nowhere = told(|world, packet| world.hosts[0].arrive(world.now, packet));
+    assert!(from_nowhere.contains("packets for hosts, and"), "{from_nowhere}");
+    let past = told(|world, packet| {
+        let now = world.now;
+        world.hosts[1].core_mut().receive(now, packet);
+        world.hosts[1].core_mut().flush(now);
+    });
+    assert!(past.contains("its stack has counted"), "{past}");
+}
