@@ -7,7 +7,7 @@ use super::upload::put;
 use crate::net::lent::{Lent, LentStream};
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, LOCATION, RANGE,
+    ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, IF_RANGE, LOCATION, RANGE,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -67,7 +67,7 @@ async fn answer(root: Arc<Root>, lent: Lent, request: Request<Incoming>) -> Resp
     };
     match *request.method() {
         Method::GET | Method::HEAD => {
-            let range = request.headers().get(RANGE).cloned();
+            let range = range_of(&request);
             let path = request.uri().path().to_owned();
             let found =
                 tokio::task::spawn_blocking(move || get(&root, &names, &path, range.as_ref(), lent)).await;
@@ -76,6 +76,10 @@ async fn answer(root: Arc<Root>, lent: Lent, request: Request<Incoming>) -> Resp
                 Err(e) => refuse(&e),
             }
         }
+        // A part would take the place of the whole (RFC 9110 section 14.5).
+        Method::PUT if request.headers().contains_key(CONTENT_RANGE) => {
+            respond(StatusCode::BAD_REQUEST, "a part of a file cannot be put: send all of it\n")
+        }
         Method::PUT => put(root, names, request).await,
         _ => {
             let mut answer = respond(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and PUT are there\n");
@@ -83,6 +87,14 @@ async fn answer(root: Arc<Root>, lent: Lent, request: Request<Incoming>) -> Resp
             answer
         }
     }
+}
+
+/// The range that is wanted: of GET alone (RFC 9110 section 14.2), and not where it depends on what the file was before, of which no answer here
+/// tells anything that could be the same now (section 13.1.5).
+fn range_of<B>(request: &Request<B>) -> Option<HeaderValue> {
+    let headers = request.headers();
+    let counts = *request.method() == Method::GET && !headers.contains_key(IF_RANGE);
+    headers.get(RANGE).filter(|_| counts).cloned()
 }
 
 /// What a file is by its name: what a browser shows instead of storing it.
@@ -206,6 +218,17 @@ mod tests {
         for ignored in ["bytes=9-5", "bytes=a-b", "bytes=0-1,5-6", "lines=1-2", "bytes"] {
             assert_eq!(wanted(ignored, 100), Wanted::All, "{ignored}");
         }
+    }
+
+    #[test]
+    fn a_range_is_of_get_and_of_the_file_as_it_is() {
+        let of = |method: Method, also: &'static str| {
+            let request = Request::builder().method(method).header(RANGE, "bytes=0-3");
+            let request = if also.is_empty() { request } else { request.header(IF_RANGE, also) };
+            range_of(&request.body(()).expect("a request")).is_some()
+        };
+        assert!(of(Method::GET, ""));
+        assert!(!of(Method::HEAD, "") && !of(Method::GET, "\"x\""));
     }
 
     #[test]

@@ -281,3 +281,29 @@ fn a_signal_ends_it_in_the_middle_of_a_transfer_and_removes_the_device() {
         }
     });
 }
+
+/// `curl -C` sends a part and says so: what is there stays as it is.
+#[test]
+fn a_part_is_not_put_in_the_place_of_a_file_and_head_has_no_parts() {
+    if !can_run(&["curl"]) {
+        return;
+    }
+    in_namespace(|| {
+        let served = Served::start(&[]);
+        std::fs::write(served.root("file"), "all of it").unwrap();
+        let part = served.dir.join("part");
+        std::fs::write(&part, "it").unwrap();
+        let url = format!("http://{V4}/file");
+        let put =
+            ["-w", "%{http_code}", "-H", "Content-Range: bytes 7-8/9", "-T", part.to_str().unwrap(), &url];
+        let ended = run(&mut curl(&put), LIMIT);
+        assert!(ended.stdout.ends_with("400") && ended.stdout.contains("send all of it"), "{ended:?}");
+        assert_eq!(std::fs::read_to_string(served.root("file")).unwrap(), "all of it");
+        let head = run(&mut curl(&["-I", "-r", "0-3", &url]), LIMIT).ok();
+        assert!(
+            head.stdout.starts_with("HTTP/1.1 200 OK") && head.stdout.contains("content-length: 9"),
+            "{head:?}"
+        );
+        served.stop(Signal::INT);
+    });
+}
