@@ -1,6 +1,6 @@
 //! Runs seeds on all cores, catches whatever goes wrong, and tells how to see it again.
 use crate::check::Broken;
-use crate::swarm::{self, Summary, WorldSpec};
+use crate::swarm::{self, Canary, Summary, WorldSpec};
 use crate::world::{Recording, World};
 use lowwater_core::base::Instant;
 use std::any::Any;
@@ -102,8 +102,16 @@ fn explain(draw: &WorldSpec, broken: Broken, out: &Path) -> Failure {
             let _ = writeln!(text, "capture: could not be written to {}: {e}", out.display());
         }
     }
-    let _ = writeln!(text, "replay: cargo xtask sim --seed {}", draw.seed);
+    let _ = writeln!(text, "replay: {}", replay(draw));
     Failure { broken, text, capture: capture.ok() }
+}
+
+/// The command that makes the same world again.
+fn replay(draw: &WorldSpec) -> String {
+    let whole = WorldSpec { canary: draw.canary, ..WorldSpec::new(draw.seed) };
+    let canary = if draw.canary == Canary::None { "" } else { " --canary" };
+    let shrink = if *draw == whole { "" } else { " --shrink" };
+    format!("cargo xtask sim --seed {}{canary}{shrink}", draw.seed)
 }
 
 fn write_capture(world: &mut World, seed: u64, out: &Path) -> std::io::Result<PathBuf> {
@@ -121,7 +129,8 @@ fn commit() -> String {
         .map_or_else(|| String::from("unknown"), |o| String::from_utf8_lossy(&o.stdout).trim().to_owned())
 }
 
-/// Wall time after which a seed counts as hanging inside one call, where the world's own guard cannot see it.
+/// Wall time after which a seed counts as hanging, inside one call where the world's own guard cannot see it. A seed takes some hundredths of a
+/// second, and in a slow profile on a busy machine some seconds.
 pub const HANG: Duration = Duration::from_secs(120);
 
 /// What threads tell.
@@ -150,15 +159,17 @@ impl Watch {
         }
     }
 
-    fn hanging(&mut self) -> Option<u64> {
-        let slot = self.begun.iter_mut().find(|b| b.is_some_and(|(_, at)| at.elapsed() > HANG))?;
+    fn hanging(&mut self, limit: Duration) -> Option<u64> {
+        let slot = self.begun.iter_mut().find(|b| b.is_some_and(|(_, at)| at.elapsed() >= limit))?;
         slot.take().map(|(seed, _)| seed)
     }
 }
 
 fn hang_report(seed: u64) -> Report {
-    let message =
-        format!("no call returned for {} s of wall time: an endless loop inside one verb", HANG.as_secs());
+    let message = format!(
+        "it has not ended in {} s of wall time: an endless loop inside one verb, or a machine that has no time for it",
+        HANG.as_secs()
+    );
     let broken = Broken { checker: "hang", at: Instant::ZERO, message };
     let text = format!(
         "FAILED: sim swarm, seed {seed}\ncommit: {}\noptions: {:#?}\nbroken: {broken}\nreplay: cargo xtask sim --seed {seed}\n",
@@ -166,6 +177,21 @@ fn hang_report(seed: u64) -> Report {
         WorldSpec::new(seed)
     );
     Report { seed, outcome: Err(Box::new(Failure { broken, text, capture: None })) }
+}
+
+/// The next seed that has ended, or that hangs: looked for whatever the others tell. `None` when no thread is left.
+fn next_report(receiver: &mpsc::Receiver<Note>, watch: &mut Watch, limit: Duration) -> Option<Report> {
+    loop {
+        if let Some(seed) = watch.hanging(limit) {
+            return Some(hang_report(seed));
+        }
+        match receiver.recv_timeout(Duration::from_secs(1)) {
+            Ok(Note::Done(report)) => return Some(*report),
+            Ok(Note::Begun(thread, seed)) => watch.begin(thread, seed),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+        }
+    }
 }
 
 /// Runs seeds from `first` on until `end` (exclusive) or until `stop` is set, on `threads` threads; `on_report` sees each
@@ -201,19 +227,7 @@ pub fn run_seeds(
             });
         }
         drop(sender);
-        loop {
-            let report = match receiver.recv_timeout(Duration::from_secs(1)) {
-                Ok(Note::Done(report)) => *report,
-                Ok(Note::Begun(thread, seed)) => {
-                    watch.begin(thread, seed);
-                    continue;
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => return,
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    let Some(seed) = watch.hanging() else { continue };
-                    hang_report(seed)
-                }
-            };
+        while let Some(report) = next_report(&receiver, &mut watch, HANG) {
             watch.done(report.seed);
             if report.outcome.is_err() && !keep_going {
                 stop.store(true, Ordering::Relaxed);

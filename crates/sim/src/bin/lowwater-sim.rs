@@ -11,9 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// Exit code after Ctrl-C, as shells have it: 128 + SIGINT.
+const INTERRUPTED: u8 = 130;
+
 /// Runs the stack in virtual time, in worlds drawn from seeds: links with faults, programs, and checkers that judge them.
 ///
-/// Without options: seeds 0 to 999. Exit code 1 and a report with the line to replay it when a world breaks a promise.
+/// Without options: seeds 0 to 999. Exit code 1 and a report with the line to replay it when a world breaks a promise, 130 after Ctrl-C.
 #[derive(Debug, Parser)]
 #[command(name = "lowwater-sim")]
 struct Arguments {
@@ -42,10 +45,10 @@ struct Arguments {
     #[arg(long, default_value = "target/sim")]
     out: PathBuf,
     /// Print every counter of every stack, added up over all seeds: what is zero was never reached.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "seed")]
     coverage: bool,
-    /// Fail on purpose, to see what a failure looks like.
-    #[arg(long)]
+    /// With --seed: fail on purpose, to see what a failure looks like.
+    #[arg(long, requires = "seed")]
     canary: bool,
 }
 
@@ -180,8 +183,11 @@ fn many(arguments: &Arguments) -> ExitCode {
         (None, None) => (0, 1_000),
     };
     let stop = Arc::new(AtomicBool::new(false));
-    let on_signal = Arc::clone(&stop);
-    if let Err(e) = ctrlc::set_handler(move || on_signal.store(true, Ordering::Relaxed)) {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let on_signal = [Arc::clone(&stop), Arc::clone(&interrupted)];
+    if let Err(e) =
+        ctrlc::set_handler(move || on_signal.iter().for_each(|f| f.store(true, Ordering::Relaxed)))
+    {
         eprintln!("Ctrl-C will not be answered: {e}");
     }
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -208,7 +214,10 @@ fn many(arguments: &Arguments) -> ExitCode {
     };
     run_seeds(first, end, &arguments.out, (threads, arguments.keep_going), &stop, &mut on_report);
     bar.finish_and_clear();
-    tally.print(begun.elapsed(), threads, arguments.coverage)
+    let ended = tally.print(begun.elapsed(), threads, arguments.coverage);
+    // What was not run has not passed.
+    let cut = interrupted.load(Ordering::Relaxed) && tally.failed.is_empty();
+    if cut { ExitCode::from(INTERRUPTED) } else { ended }
 }
 
 /// Seconds of the time that was asked for, or seeds; hidden where standard error is no terminal.

@@ -20,7 +20,8 @@ fn a_failure_prints_the_replay_line_and_leaves_a_capture() {
     for part in ["seed 7", "commit: ", "options: ", "broken: canary at ", "last records:", "capture: "] {
         assert!(failure.text.contains(part), "{part} is missing in {}", failure.text);
     }
-    assert!(failure.text.trim_end().ends_with("replay: cargo xtask sim --seed 7"));
+    // Its programs are not those of the seed.
+    assert!(failure.text.trim_end().ends_with("replay: cargo xtask sim --seed 7 --canary --shrink"));
     assert!(!failure.text.contains("NOT REPRODUCED"));
     let file = std::fs::read(failure.capture.expect("it was written")).expect("it is there");
     assert_eq!(&file[..4], &[0x0a, 0x0d, 0x0d, 0x0a], "a section header begins a pcapng file");
@@ -43,4 +44,30 @@ fn seeds_run_on_threads_and_each_is_reported_once() {
     run_seeds(100, 108, &out("threads"), (3, true), &stop, &mut |r| seen.push(r.seed));
     seen.sort_unstable();
     assert_eq!(seen, (100..108).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_replay_line_has_the_options_that_made_the_world() {
+    let whole = WorldSpec::new(9);
+    assert_eq!(replay(&whole), "cargo xtask sim --seed 9");
+    assert_eq!(
+        replay(&WorldSpec { clients: whole.clients + 1, ..whole }),
+        "cargo xtask sim --seed 9 --shrink"
+    );
+}
+
+/// Others tell something all the time.
+#[test]
+fn a_seed_that_hangs_is_seen_beside_others_that_end() {
+    let (sender, receiver) = mpsc::channel();
+    let mut watch = Watch { begun: vec![None; 2] };
+    watch.begin(0, 7);
+    for seed in 100..200 {
+        sender.send(Note::Begun(1, seed)).expect("somebody listens");
+        let report = Report { seed, outcome: Ok(Summary::default()) };
+        sender.send(Note::Done(Box::new(report))).expect("somebody listens");
+    }
+    let report = next_report(&receiver, &mut watch, Duration::ZERO).expect("it hangs");
+    assert_eq!((report.seed, report.outcome.err().map(|f| f.broken.checker)), (7, Some("hang")));
+    assert!(watch.begun[0].is_none(), "it is told once");
 }
