@@ -1,5 +1,6 @@
 //! A program that writes a stream of keyed bytes as fast as its socket takes them, closes, and waits for the peer's end.
 use super::{App, Io, pattern};
+use crate::check::lowat;
 use bytes::{Bytes, BytesMut};
 use lowwater_core::base::{Error, Instant, SocketId};
 use lowwater_core::socket::Event;
@@ -40,6 +41,8 @@ pub struct Bulk {
     id: Option<SocketId>,
     offset: u64,
     stage: Stage,
+    /// When it tried to write last.
+    tried: Option<Instant>,
     buffer: Vec<u8>,
 }
 
@@ -48,7 +51,7 @@ impl Bulk {
     #[must_use]
     pub fn new(spec: BulkSpec) -> Self {
         let buffer = vec![0; spec.write.max(1)];
-        Self { spec, id: None, offset: 0, stage: Stage::Waiting, buffer }
+        Self { spec, id: None, offset: 0, stage: Stage::Waiting, tried: None, buffer }
     }
 
     fn write_once(&mut self, io: &mut Io<'_>, id: SocketId) -> Result<usize, Error> {
@@ -67,6 +70,9 @@ impl Bulk {
 
     fn write(&mut self, io: &mut Io<'_>) {
         let Some(id) = self.id else { return };
+        self.tried = Some(io.now);
+        let bounded = lowat::check(io.core, id, &self.spec.options);
+        io.ledger.check(lowat::NAME, io.now, bounded);
         while self.stage == Stage::Writing {
             if self.offset == self.spec.bytes {
                 self.stage = Stage::Finishing;
@@ -136,7 +142,20 @@ impl App for Bulk {
                 self.stage = Stage::Writing;
                 self.write(io);
             }
-            Event::Writable(_) => self.write(io),
+            Event::Writable(_) => {
+                // Of what it has written itself in this instant, as on connecting, the event may not know.
+                let wants = self.stage == Stage::Writing && self.tried != Some(io.now);
+                let before = self.offset;
+                self.write(io);
+                if wants
+                    && self.offset == before
+                    && self.stage == Stage::Writing
+                    && lowat::has_memory(io.core)
+                {
+                    let what = format!("stream {:016x}: writable, and nothing is taken", self.spec.key);
+                    io.fail(lowat::NAME, what);
+                }
+            }
             Event::Readable(_) => self.read(io),
             Event::Closed(id) if self.id == Some(id) => {
                 if let Some(e) = io.core.take_error(io.now, id) {

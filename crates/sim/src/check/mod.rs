@@ -4,6 +4,7 @@ pub mod clock;
 pub mod conservation;
 pub mod credit;
 pub mod liveness;
+pub mod lowat;
 pub mod memory;
 pub mod messages;
 pub mod segments;

@@ -188,3 +188,55 @@ fn packets_that_no_link_delivered_are_seen() {
     });
     assert!(past.contains("its stack has counted"), "{past}");
 }
+
+/// A writer of much more than the line takes in a second.
+fn flooded() -> World {
+    use crate::app::{Bulk, BulkSpec, Pace, Sink};
+    use lowwater_core::{base::Sysctl, socket::ListenOptions, tcp::SocketOptions};
+    let mut world = World::new(1, Recording::default());
+    let (a, b) = (world.add_host(HostSpec::new(ip(1))), world.add_host(HostSpec::new(ip(2))));
+    let line =
+        PipeSpec { nic: Some(NicSpec { rate: 1_000_000, ..NicSpec::default() }), ..PipeSpec::default() };
+    world.add_pipe(Some(a), &line, To::Host(b));
+    world.add_pipe(Some(b), &line, To::Host(a));
+    let options = SocketOptions { sndbuf: Some(4_000_000), ..SocketOptions::new(&Sysctl::default()) };
+    world.add_app(b, Box::new(Sink::new(9, ListenOptions::new(options.clone()), Pace::Eager, 1)));
+    let (remote, start) = (SocketAddr::new(ip(2), 9), Instant::ZERO);
+    let spec = BulkSpec { remote, key: 1, bytes: 50_000_000, write: 65_536, owned: false, start, options };
+    world.add_app(a, Box::new(Bulk::new(spec)));
+    world.start();
+    world.run_until(Instant::from_millis(1_000)).expect("no promise is broken");
+    world
+}
+
+#[test]
+fn what_is_unsent_beyond_the_low_water_mark_is_seen() {
+    use crate::check::lowat;
+    use lowwater_core::{base::Sysctl, tcp::SocketOptions};
+    let mut world = flooded();
+    let id =
+        world.hosts()[0].apps().next().and_then(|app| app.sockets().first().copied()).expect("it is open");
+    let mut judge = |notsent_lowat| {
+        let options = SocketOptions { notsent_lowat, ..SocketOptions::new(&Sysctl::default()) };
+        lowat::check(world.host_mut(0).core_mut(), id, &options)
+    };
+    assert_eq!(judge(0), Ok(()));
+    assert!(judge(16_384).is_err_and(|what| what.contains("147456 may be")));
+}
+
+#[test]
+fn who_is_told_to_write_and_may_not_is_seen() {
+    use lowwater_core::socket::Event;
+    let mut world = flooded();
+    // The first time there may be a little room; a microsecond later there is none.
+    for _ in 0..2 {
+        world.for_each_app(|app, io| {
+            let id = app.sockets().first().copied();
+            id.into_iter().for_each(|id| app.event(io, Event::Writable(id)));
+        });
+        assert!(world.ledger.broken().is_none_or(|broken| broken.checker == "lowat"));
+        let _ = world.run_until(world.now().plus_nanos(1_000));
+    }
+    let broken = world.ledger.broken().expect("its buffer is full");
+    assert!(broken.checker == "lowat" && broken.message.contains("nothing is taken"), "{broken}");
+}
