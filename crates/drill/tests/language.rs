@@ -588,3 +588,30 @@ fn what_is_echoed_counts_where_a_script_asks_for_it() {
     assert!(passes(open), "packetdrill does not look at it");
     assert!(passes(&format!("--tcp_ts_ecr_exact\n{}", open.replace("701", "700"))));
 }
+
+#[test]
+fn what_a_line_has_beyond_what_a_call_told_is_compared_too() {
+    let epoll = |events: &str| {
+        format!(
+            "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 epoll_create(1) = 5\n\
+             +0 epoll_ctl(5, EPOLL_CTL_ADD, 3, {{events=EPOLLIN|EPOLLOUT, fd=3}}) = 0\n\
+             +0 epoll_wait(5, [{{events=EPOLLOUT|EPOLLHUP, fd=3}}{events}], 5, 0) = 1\n"
+        )
+    };
+    for fine in ["", ", {events=0, u64=0}"] {
+        lowwater_drill::drill("epoll.pkt", &epoll(fine)).expect(fine);
+    }
+    assert_eq!(failure(&epoll(", {events=EPOLLERR, fd=77}")).what, "epoll_wait tells another event");
+
+    let named = |address: &str| {
+        format!(
+            "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 bind(3, ..., ...) = 0\n+0 listen(3, 1) = 0\n\
+             +0 < S 0:0(0) win 32792 <mss 1000>\n+0 > S. 0:0(0) ack 1 <...>\n+.1 < . 1:1(0) ack 1 win 257\n\
+             +0 accept(3, ..., ...) = 4\n+0 < P. 1:11(10) ack 1 win 257\n+0 > . 1:1(0) ack 11\n\
+             +0 recvfrom(4, ..., 100, 0, {address}, ...) = 10\n"
+        )
+    };
+    lowwater_drill::drill("named.pkt", &named("...")).expect("a connection tells no address");
+    let wrong = named("{sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr(\"9.9.9.9\")}");
+    assert_eq!(failure(&wrong).what, "recvfrom tells no address");
+}

@@ -241,8 +241,13 @@ pub(super) fn same_name(
     len: Option<i64>,
     actual: Option<SocketAddr>,
 ) -> Result<(), Box<Failure>> {
-    let Some(actual) = actual else { return Ok(()) };
     let number = |name| value.and_then(|v| v.field(name)).and_then(Value::int);
+    let Some(actual) = actual else {
+        // As recvfrom() of a connection, which leaves the address as it was.
+        let named = value.filter(|_| number("sa_family").is_some_and(|family| family != 0));
+        return named
+            .map_or(Ok(()), |v| differs(a.line, format!("{} tells no address", a.spec.name), v, "none"));
+    };
     let family = if actual.is_ipv4() { 2 } else { 10 };
     let ip = value.and_then(|v| v.field("sin_addr"));
     let same = number("sa_family").is_none_or(|f| f == family)
@@ -331,7 +336,7 @@ fn same_revents(a: &Args<'_>, value: Option<&Value>, reply: &Reply) -> Result<()
     Ok(())
 }
 
-/// epoll_wait's events in their order. A result of 0 leaves the array as it was: packetdrill compares it with its zeros.
+/// epoll_wait's events in their order. What the call has not filled in is as it was: packetdrill compares it with its zeros.
 fn same_events(a: &Args<'_>, value: Option<&Value>, reply: &Reply) -> Result<(), Box<Failure>> {
     let expected = match value {
         None | Some(Value::Any) => return Ok(()),
@@ -339,9 +344,8 @@ fn same_events(a: &Args<'_>, value: Option<&Value>, reply: &Reply) -> Result<(),
         Some(one) => vec![one],
     };
     let show = |e: &EpollEvent| format!("{{events={}, data={}}}", names::bits("EPOLL", e.events), e.data);
-    let none = [EpollEvent { events: 0, data: 0 }];
-    let told = if reply.events.is_empty() { &none[..] } else { &reply.events[..] };
-    for (expected, actual) in expected.into_iter().zip(told) {
+    let none = EpollEvent { events: 0, data: 0 };
+    for (expected, actual) in expected.into_iter().zip(reply.events.iter().chain(core::iter::repeat(&none))) {
         let wanted = epoll_event(a, expected)?;
         let half = ["fd", "u32"].iter().any(|name| expected.field(name).is_some());
         let same = if half { wanted.data as u32 == actual.data as u32 } else { wanted.data == actual.data };
