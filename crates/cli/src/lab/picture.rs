@@ -1,7 +1,7 @@
 //! What the report shows as pictures: which figures and samples of an experiment's runs, over what.
 use super::catalog::Experiment;
 use super::runs::Done;
-use super::table::short;
+use super::table::{by_conditions, differing, short};
 use core::mem::discriminant;
 use lowwater_sim::check::Departure;
 use lowwater_sim::scenario::{Point, SettingValue};
@@ -37,6 +37,11 @@ impl Picture {
     /// A picture of all variants, with a linear scale.
     pub(crate) const PLAIN: Self =
         Self { title: "", of: Of::PacketSizes, unit: "", per: 1.0, variants: &[], log: false };
+
+    /// It names the variant of this run, or is of all.
+    fn is_about(&self, done: &Done) -> bool {
+        self.variants.is_empty() || self.variants.contains(&done.plan.variant.name)
+    }
 }
 
 /// What is drawn of each run.
@@ -88,26 +93,49 @@ pub(super) fn all(experiment: &Experiment, done: &[&Done]) -> Vec<Value> {
     }
     groups
         .iter()
-        .flat_map(|(_, group)| experiment.pictures.iter().filter_map(|picture| draw(picture, group)))
+        .flat_map(|(_, group)| {
+            experiment.pictures.iter().flat_map(|picture| frames(experiment, picture, group))
+        })
         .collect()
 }
 
-/// A picture of these runs as the page takes it; `None` where nothing of them is to be seen.
-fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
+/// A picture of these runs, and one for each kind of those that were asked for and that it does not name: other lines have other scales.
+fn frames(experiment: &Experiment, picture: &Picture, done: &[&Done]) -> Vec<Value> {
     let own = |d: &&&Done| is_of(picture, d);
     let runs: Vec<&Done> = done.iter().filter(own).filter(|d| d.figures.is_some()).copied().collect();
+    let (named, others): (Vec<&Done>, Vec<&Done>) = runs.into_iter().partition(|d| picture.is_about(d));
+    let mut kinds = by_conditions(experiment, &others);
+    if let Some(first) = named.first() {
+        let about = first.plan.filled(experiment.about);
+        let same = kinds.iter().position(|(kind, _)| *kind == about).map(|at| kinds.remove(at).1);
+        kinds.insert(0, (about, named.into_iter().chain(same.unwrap_or_default()).collect()));
+    }
+    let kind_of = |at: usize| {
+        let other = kinds.get(usize::from(at == 0))?;
+        Some(differing(&kinds[at].0, &other.0))
+    };
+    let frame = |(at, (_, runs)): (usize, &(String, Vec<&Done>))| draw(picture, runs, kind_of(at));
+    kinds.iter().enumerate().filter_map(frame).collect()
+}
+
+/// A picture of these runs as the page takes it; `None` where nothing of them is to be seen. `kind` is what they have in common and others have not.
+fn draw(picture: &Picture, runs: &[&Done], kind: Option<&str>) -> Option<Value> {
+    let title = || {
+        let of_kind = kind.map_or_else(String::new, |kind| format!("; {kind}"));
+        runs[0].plan.filled(picture.title) + &of_kind
+    };
     let of_each = |line: &dyn Fn(&Done) -> Vec<(f64, f64)>| {
         let lines = runs.iter().map(|d| Line { name: d.plan.label(), at: line(d) });
         lines.filter(|line| !line.at.is_empty()).collect::<Vec<_>>()
     };
     let (kind, x, lines) = match &picture.of {
-        Of::OverTime(value) => ("lines", seconds(&runs), of_each(&|d| measured(d, over_time(d, *value)))),
-        Of::Together(value) => ("lines", seconds(&runs), of_each(&|d| measured(d, together(d, *value)))),
+        Of::OverTime(value) => ("lines", seconds(runs), of_each(&|d| measured(d, over_time(d, *value)))),
+        Of::Together(value) => ("lines", seconds(runs), of_each(&|d| measured(d, together(d, *value)))),
         Of::PacketSizes => ("points", "s", of_each(&packet_sizes)),
         Of::Leaving => ("lines", "ms from the end", of_each(&leaving)),
         Of::Gaps => ("curve", "us", of_each(&gaps)),
-        Of::Curve { key, figure, axis } => ("curve", *axis, curve(&runs, key, figure, picture.title)),
-        Of::Bars { figure, beside } => return bars(picture, &runs, figure, *beside),
+        Of::Curve { key, figure, axis } => ("curve", *axis, curve(runs, key, figure, picture.title)),
+        Of::Bars { figure, beside } => return bars(picture, runs, figure, *beside, &title()),
     };
     if lines.is_empty() {
         return None;
@@ -118,7 +146,7 @@ fn draw(picture: &Picture, done: &[&Done]) -> Option<Value> {
         json!({"name": line.name, "x": x, "y": y})
     });
     let lines: Vec<_> = lines.collect();
-    let title = runs[0].plan.filled(picture.title) + of_flows(picture, &runs);
+    let title = title() + of_flows(picture, runs);
     Some(json!({
         "title": title, "kind": kind, "x": x, "unit": picture.unit, "log": picture.log, "lines": lines
     }))
@@ -282,7 +310,13 @@ fn curve(runs: &[&Done], key: &str, figure: &str, title: &str) -> Vec<Line> {
     if at.len() < 3 { Vec::new() } else { vec![Line { name: title.to_owned(), at }] }
 }
 
-fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &str)>) -> Option<Value> {
+fn bars(
+    picture: &Picture,
+    runs: &[&Done],
+    figure: &str,
+    beside: Option<(&str, &str)>,
+    title: &str,
+) -> Option<Value> {
     let row = |d: &&Done| {
         let figures = d.figures.as_ref()?;
         let of = |measured: &[(&str, f64)]| measured.iter().find(|(n, _)| *n == figure).map(|(_, v)| *v);
@@ -308,14 +342,71 @@ fn bars(picture: &Picture, runs: &[&Done], figure: &str, beside: Option<(&str, &
     if rows.is_empty() {
         return None;
     }
-    Some(
-        json!({"title": runs[0].plan.filled(picture.title), "kind": "bars", "unit": picture.unit, "log": picture.log, "rows": rows}),
-    )
+    Some(json!({"title": title, "kind": "bars", "unit": picture.unit, "log": picture.log, "rows": rows}))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runs over other lines have pictures of their own, whose titles say which.
+    #[test]
+    fn runs_that_were_asked_for_beside_others_stand_by_their_kind() {
+        use crate::args::LabOptions;
+        use crate::lab::catalog::EXPERIMENTS;
+        use lowwater_sim::scenario::Figures;
+        let experiment = EXPERIMENTS.iter().find(|e| e.name == "notsent-lowat").expect("it is there");
+        let pictures = |wanted: &[&str]| {
+            let variant = wanted.iter().map(|name| (*name).to_owned()).collect();
+            let options = LabOptions {
+                variant,
+                set: Vec::new(),
+                seed: 1,
+                seeds: 1,
+                json: false,
+                uml: false,
+                out: None,
+                report: None,
+            };
+            let variants = experiment.variants.iter().filter(|v| wanted.contains(&v.name));
+            let done: Vec<Done> = experiment
+                .plan(variants, &options, false)
+                .expect("a plan")
+                .into_iter()
+                .map(|plan| {
+                    let series = vec![Point { unsent_bytes: 1, at_s: 5.0, ..Point::default() }];
+                    let mut figures = Figures::default();
+                    figures.series = series;
+                    Done {
+                        plan,
+                        figures: Some(figures),
+                        broken: None,
+                        runs: 1,
+                        spread: Vec::new(),
+                        wall_s: 0.0,
+                    }
+                })
+                .collect();
+            let all = all(experiment, &done.iter().collect::<Vec<_>>());
+            let told = |picture: &Value| {
+                let names = picture["lines"].as_array().into_iter().flatten();
+                let names: Vec<_> = names.filter_map(|line| line["name"].as_str()).collect();
+                format!("{}: {}", picture["title"].as_str().unwrap_or_default(), names.join(" "))
+            };
+            all.iter().map(told).collect::<Vec<_>>()
+        };
+        let title = "Written and not sent, by flow";
+        assert_eq!(
+            pictures(&["seed-unset", "bbr-unset", "cubic-unset"]),
+            [
+                format!("{title}; 200 Mbit/s and 100 ms: cubic-unset bbr-unset"),
+                format!("{title}; 10 Gbit/s and 100 ms: seed-unset")
+            ]
+        );
+        assert_eq!(pictures(&["seed-unset"]), [format!("{title}: seed-unset")]);
+        // Under the same conditions they stand with the others.
+        assert_eq!(pictures(&["cubic-unset", "cubic-16384"]), [format!("{title}: cubic-unset cubic-16384")]);
+    }
 
     #[test]
     fn peaks_survive_thinning() {

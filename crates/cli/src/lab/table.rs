@@ -52,13 +52,15 @@ pub(super) fn by_conditions<'a>(experiment: &Experiment, done: &[&'a Done]) -> V
 /// What the groups are, in one sentence: of all but the first what differs.
 pub(super) fn in_one(abouts: &[String]) -> String {
     let Some((first, others)) = abouts.split_first() else { return String::new() };
-    let differs = |about: &String| {
-        let same =
-            about.chars().zip(first.chars()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum();
-        let word = about[..same].rfind(' ').map_or(0, |at| at + 1);
-        format!("; or {}", &about[word..])
-    };
-    first.clone() + &others.iter().map(differs).collect::<String>()
+    let other = |about: &String| format!("; or {}", differing(about, first));
+    first.clone() + &others.iter().map(other).collect::<String>()
+}
+
+/// What of a sentence is not as in another: from the first word that differs.
+pub(super) fn differing<'a>(about: &'a str, from: &str) -> &'a str {
+    let same = about.chars().zip(from.chars()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum();
+    let word = about[..same].rfind(' ').map_or(0, |at| at + 1);
+    &about[word..]
 }
 
 /// Columns of the terminal, or what COLUMNS says; `None` where nothing bounds a table.
