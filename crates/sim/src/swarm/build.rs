@@ -1,5 +1,5 @@
 //! From drawn options to a world: hosts, pipes, programs.
-use super::draw::{AppDraw, Faults, WorldSpec};
+use super::draw::{AppDraw, CLAMP, CLAMPED, Faults, WorldSpec};
 use crate::app::{
     Bulk, BulkSpec, Churn, ChurnSpec, Echo, Pace, Rr, RrSpec, Sink, UdpEcho, UdpPing, UdpPingSpec,
 };
@@ -170,7 +170,36 @@ fn socket_options(draw: &WorldSpec, server: bool) -> SocketOptions {
     let mut o = SocketOptions::new(&settings(draw, server));
     o.sndbuf = (draw.sndbuf != 0).then_some(draw.sndbuf);
     o.rcvbuf = (draw.rcvbuf != 0).then_some(draw.rcvbuf);
+    drawn_options(&mut o, draw.options[usize::from(server)], draw.rate);
     o
+}
+
+/// What the bits of one side say: each option has two or three of its own, all of which must be set.
+fn drawn_options(o: &mut SocketOptions, bits: u32, rate: u64) {
+    let set = |mask: u32| bits & mask == mask;
+    o.nodelay |= set(0b11);
+    o.cork |= set(0b11_1000);
+    o.thin_linear_timeouts |= set(0b1100_0000);
+    if set(0b11 << 8) {
+        // Longer than any network is dark.
+        (o.keepalive, o.keepidle, o.keepintvl, o.keepcnt) = (true, 1, 1, 127);
+    }
+    if set(0b11 << 10) {
+        o.notsent_lowat = 8_192;
+    }
+    if set(0b111 << 12) {
+        // Half of the bottleneck's bytes a second.
+        o.max_pacing_rate = (rate / 16).max(20_000);
+    }
+    if set(0b111 << 15) {
+        o.maxseg = 600;
+    }
+    if set(CLAMPED) {
+        o.window_clamp = CLAMP;
+    }
+    if set(0b111 << 21) {
+        o.delack_max_us = 5_000;
+    }
 }
 
 const fn pace(reader: u8) -> Pace {

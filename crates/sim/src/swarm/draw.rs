@@ -45,6 +45,10 @@ pub enum Canary {
     Panic,
 }
 
+/// TCP_WINDOW_CLAMP in bytes, where these bits of a side's options are set.
+pub(super) const CLAMP: u32 = 20_000;
+pub(super) const CLAMPED: u32 = 0b111 << 18;
+
 /// Everything that distinguishes one world from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldSpec {
@@ -92,6 +96,8 @@ pub struct WorldSpec {
     pub sndbuf: u32,
     /// SO_RCVBUF of the receivers; 0 autotunes.
     pub rcvbuf: u32,
+    /// Other socket options of clients and server, as bits that `build` reads; 0 for the defaults.
+    pub options: [u32; 2],
     /// Faults towards the server and towards the clients.
     pub faults: [Faults; 2],
     /// When the faults stop.
@@ -307,6 +313,10 @@ impl WorldSpec {
             ],
             sndbuf: if toss(&mut hosts, 20) { log_between(&mut hosts, 4_608, 1_000_000) as u32 } else { 0 },
             rcvbuf: if toss(&mut hosts, 20) { log_between(&mut hosts, 2_304, 1_000_000) as u32 } else { 0 },
+            options: ["client options", "server options"].map(|side| {
+                let rng = &mut root.fork(side);
+                if toss(rng, 60) { rng.next_u32() } else { 0 }
+            }),
             faults: [
                 Faults::draw(&mut root.fork("faults out"), carry),
                 Faults::draw(&mut root.fork("faults back"), carry),
@@ -336,6 +346,7 @@ impl WorldSpec {
             largest(&self.client_sysctl, "tcp_wmem"),
             fixed(self.sndbuf),
             fixed(self.rcvbuf),
+            fixed(if self.options.iter().any(|bits| bits & CLAMPED == CLAMPED) { 2 * CLAMP } else { 0 }),
             // A short queue in front of a long line loses every larger burst.
             self.queue_packets as u64 * 1_500,
         ];

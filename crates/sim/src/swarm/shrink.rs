@@ -72,7 +72,9 @@ fn steps(draw: &WorldSpec) -> Vec<Change> {
             }
         }));
     }
-    let plain: [fn(&mut WorldSpec); 12] = [
+    let plain: [fn(&mut WorldSpec); 14] = [
+        |d| d.options[0] = 0,
+        |d| d.options[1] = 0,
         |d| d.clients = 1,
         |d| d.v6 = false,
         |d| d.mark_bytes = 0,

@@ -12,6 +12,7 @@ fn a_seed_draws_the_same_options_again_and_most_options_occur() {
     assert!(draws.iter().any(|d| d.not_now_ppm != 0));
     assert!(draws.iter().any(|d| d.faults[0] == Faults::default()));
     assert!(draws.iter().any(|d| d.faults[0].corrupt_ppm != 0));
+    assert!(draws.iter().any(|d| d.options == [0; 2]) && draws.iter().any(|d| d.options[0] != d.options[1]));
     for name in ["tcp_sack", "tcp_timestamps", "tcp_ecn", "tcp_congestion_control", "hystart", "tcp_rmem"] {
         assert!(draws.iter().any(|d| d.client_sysctl.iter().any(|(n, _)| *n == name)), "{name}");
     }
@@ -74,6 +75,8 @@ fn some_seeds_reach_the_mechanisms_that_matter() {
         "TcpExtTCPOFOQueue",
         "TcpExtTCPHystartTrainDetect",
         "TcpExtTW",
+        // Of a socket option.
+        "TcpExtTCPKeepAlive",
         "IcmpInDestUnreachs",
         "SctpFastRetransmits",
         "SctpT3Retransmits",
