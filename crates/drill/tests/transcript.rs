@@ -76,3 +76,13 @@ fn what_a_call_answers_whose_line_leaves_that_open_is_compared() {
     assert_eq!(differences(&of(7, "..."), &of(8, "...")), ["- 0 value 7", "+ 0 value 8"]);
     assert_eq!(differences(&of(7, "0"), &of(8, "0")), Vec::<String>::new(), "the line says what it expects");
 }
+
+#[test]
+fn what_is_too_long_to_be_compared_is_not_alike() {
+    let long = |calls: usize| "0 close(9) = -1 EBADF (Bad file descriptor)\n".repeat(calls);
+    let (fits, does_not) = (run(&long(9_999)), run(&long(10_001)));
+    assert!(fits.differences(&fits, "").is_empty());
+    let told = does_not.differences(&does_not, "");
+    assert!(told.len() == 1 && told[0].starts_with("not compared: "), "{told:?}");
+    assert!(!does_not.same_packets(&does_not) && !does_not.sends_alike(&does_not));
+}
