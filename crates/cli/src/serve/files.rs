@@ -150,18 +150,26 @@ impl Drop for Upload {
 
 /// The page that lists a directory.
 pub(crate) fn listing(dir: &OwnedFd, names: &[Vec<u8>]) -> io::Result<String> {
-    let mut entries = Vec::new();
+    listed(dir, names, LISTED_MAX)
+}
+
+/// The same of at most so many entries, and how many more there are. Of a symbolic link nothing is told: what it leads to may be nobody's business.
+fn listed(dir: &OwnedFd, names: &[Vec<u8>], most: usize) -> io::Result<String> {
+    let (mut entries, mut more) = (Vec::new(), 0_u64);
     for entry in Dir::read_from(dir.as_fd())? {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name == b"." || name == b".." || name.starts_with(UPLOAD_PREFIX.as_bytes()) {
             continue;
         }
-        if entries.len() == LISTED_MAX {
-            break;
+        if entries.len() == most {
+            more += 1;
+            continue;
         }
-        let size = statat(dir, entry.file_name(), AtFlags::empty()).map_or(0, |stat| stat.st_size);
-        entries.push((name.to_owned(), entry.file_type() == FileType::Directory, size));
+        let stat = statat(dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW).ok();
+        let kind = stat.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode));
+        let size = stat.filter(|_| kind != FileType::Symlink).map(|stat| stat.st_size);
+        entries.push((name.to_owned(), kind == FileType::Directory, size));
     }
     entries.sort();
     let shown = escape(&[b"/".as_slice(), &names.join(&b'/')].concat());
@@ -172,7 +180,11 @@ pub(crate) fn listing(dir: &OwnedFd, names: &[Vec<u8>]) -> io::Result<String> {
     }
     for (name, is_dir, size) in entries {
         let slash = if is_dir { "/" } else { "" };
+        let size = size.map_or_else(|| "link".to_owned(), |size| size.to_string());
         let _ = writeln!(page, "<a href=\"{}{slash}\">{}{slash}</a>  {size}", encode(&name), escape(&name));
+    }
+    if more > 0 {
+        let _ = writeln!(page, "{more} more are not listed; each is there under its name");
     }
     page.push_str("</pre>\n");
     Ok(page)

@@ -81,3 +81,18 @@ fn listings_escape_names() {
     assert!(page.contains("<a href=\"%3Cb%3E%20%26%25\">&lt;b&gt; &amp;%</a>  0"), "{page}");
     assert!(page.contains("file</a>  4"), "{page}");
 }
+
+#[test]
+fn a_listing_tells_what_it_leaves_out_and_nothing_from_outside() {
+    let tree = Tree::new("many");
+    symlink("../../secret", tree.0.join("root/sub/out")).unwrap();
+    std::fs::create_dir(tree.0.join("root/sub/dir")).unwrap();
+    let Ok(Entry::Dir(dir)) = tree.root().entry(&names("/sub").unwrap()) else { panic!("a directory") };
+    let page = listing(&dir, &names("/sub").unwrap()).unwrap();
+    assert!(
+        page.contains("out</a>  link") && page.contains("dir/</a>  ") && !page.contains("more"),
+        "{page}"
+    );
+    let Ok(Entry::Dir(dir)) = tree.root().entry(&names("/sub").unwrap()) else { panic!("a directory") };
+    assert!(listed(&dir, &[], 1).unwrap().contains("2 more are not listed"));
+}
