@@ -198,3 +198,21 @@ fn any_discipline_stands_before_a_line_and_the_account_balances() {
         );
     }
 }
+
+#[test]
+fn a_percentile_is_of_the_nearest_rank() {
+    let spec = NicSpec {
+        telling: nic::Telling { late_ns: 1, batch: 10, batch_ns: 1_000_000 },
+        ..NicSpec::default()
+    };
+    let mut pipe = PipeSpec { nic: Some(NicSpec { rate: 8_000_000_000, ..spec }), ..PipeSpec::default() }
+        .build(&Rng::new(1));
+    let late = |pipe: &Pipe| pipe.nic.as_ref().map(Nic::lateness_ns);
+    assert_eq!(late(&pipe), Some(0));
+    // Each takes 100 ns of the line, and the tenth makes all be told: 901 ns after the first has left, 1 after the last.
+    for n in 0..10 {
+        pipe.submit(Instant::ZERO, packet(n, 100, true));
+    }
+    drain(&mut pipe);
+    assert_eq!(late(&pipe), Some(801));
+}

@@ -240,7 +240,9 @@ fn figures(world: &mut World, params: &BulkParams, series: &[Point]) -> Figures 
     let mb = bytes as f64 / 1e6;
     let per_mb = |n: f64| if mb > 0.0 { n / mb } else { 0.0 };
     let count = world.hosts()[0].core().stack().counters();
-    let mut backlogs: Vec<u64> = series.iter().filter(|p| p.flow == 0).map(|p| p.backlog_bytes).collect();
+    // Once for each instant, whichever flows are under way then.
+    let instants = series.chunk_by(|a, b| a.at_s.total_cmp(&b.at_s).is_eq());
+    let mut backlogs: Vec<u64> = instants.map(|at| at[0].backlog_bytes).collect();
     backlogs.sort_unstable();
     let p95 = backlogs.get(backlogs.len().saturating_sub(1) * 95 / 100).copied().unwrap_or(0);
     let acks = world.pipes().nth(1).map_or(0, |p| p.counts().accepted);
@@ -278,4 +280,19 @@ fn figures(world: &mut World, params: &BulkParams, series: &[Point]) -> Figures 
         figures.put(name, value);
     }
     figures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_counts_for_as_long_as_any_flow_is_under_way() {
+        let params = BulkParams { flows: 2, ..BulkParams::default() };
+        let at = |at_s, flow, backlog_bytes| Point { at_s, flow, backlog_bytes, ..Point::default() };
+        let series = [at(0.0, 0, 10), at(0.0, 1, 10), at(1.0, 1, 30)];
+        let figures = figures(&mut build(&params), &params, &series);
+        let of = |name: &str| figures.get(name);
+        assert_eq!((of("backlog_bytes_mean"), of("backlog_bytes_max")), (Some(20.0), Some(30.0)));
+    }
 }
