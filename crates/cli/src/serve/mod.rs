@@ -195,12 +195,18 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
         .sctp
         .map_or(String::new(), |port| format!(", SCTP echo on {port}, discard on {}", port + sctp::DISCARD));
     out::tell(&format!(
-        "serving {root} on {} (device {}{beside}), echo on port 7, discard on 9, chargen on 19{over_sctp}; try: curl {}",
+        "serving {root} on {} (device {}{beside}), echo on port 7, discard on 9, chargen on 19{over_sctp}; {}",
         urls.join(" and "),
         opened.device,
-        urls[0],
+        try_it(args.net.iface.packet.is_some(), &urls[0]),
     ))
     .map(drop)
+}
+
+/// How to see it. What this host's own programs send leaves by the interface, and a packet socket is no host behind it.
+fn try_it(by_packet_sockets: bool, url: &str) -> String {
+    let from = if by_packet_sockets { "from another machine on that link" } else { "try" };
+    format!("{from}: curl {url}")
 }
 
 /// The next connection, or `None` at the end.

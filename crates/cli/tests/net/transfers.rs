@@ -2,10 +2,10 @@
 use crate::served::{
     LIMIT, MIB, Served, V4, V6, ask, can_run, content, curl, download, in_namespace, sha256_file, upload,
 };
-use crate::support::{Proc, eventually, lowwater, run};
+use crate::support::{Dir, Proc, eventually, lowwater, run};
 use lowwater_os::{Link, SetupError};
 use rustix::process::Signal;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::time::Duration;
 
@@ -63,6 +63,47 @@ fn both_families_by_packet_sockets() {
             drop(both_ways_on(["--packet", "va"], &[], 64 * MIB, &[V4, V6]));
         });
     }
+}
+
+#[test]
+fn what_to_try_is_said_to_be_from_another_machine_where_this_one_cannot() {
+    if !can_run(&["curl", "ip"]) {
+        return;
+    }
+    in_namespace(|| {
+        let ip = |line: &str| run(std::process::Command::new("ip").args(line.split(' ')), LIMIT).ok();
+        // The kernel's own address is on the interface that the stack is on.
+        for line in [
+            "link add va type veth peer name vb",
+            "addr add 10.9.0.9/24 dev va",
+            "link set va up",
+            "link set vb up",
+        ] {
+            ip(line);
+        }
+        let dir = Dir::new();
+        let root = dir.join("").display().to_string();
+        for (device, wanted, reached) in [
+            (["--packet", "va"], "; from another machine on that link: curl http://10.9.0.2/", false),
+            (["--tun", "lw0"], "; try: curl http://10.9.0.2/", true),
+        ] {
+            let words = ["serve", "--addr", "10.9.0.2/24", "--root", &root];
+            let mut proc = Proc::piped(lowwater(words).args(device));
+            let mut lines = BufReader::new(proc.stdout());
+            let mut line = String::new();
+            lines.read_line(&mut line).unwrap();
+            proc.gather_rest(lines);
+            assert!(line.trim_end().ends_with(wanted), "{line}");
+            let asked = run(curl(&["http://10.9.0.2/"]).args(["--max-time", "5"]), LIMIT);
+            assert_eq!(asked.code() == Some(0), reached, "{asked:?}");
+            proc.signal(Signal::INT);
+            proc.wait(LIMIT).ok();
+            if !reached {
+                // The TUN is to have its subnet.
+                ip("link del va");
+            }
+        }
+    });
 }
 
 #[test]
