@@ -55,6 +55,16 @@ impl fmt::Display for Bound {
 }
 
 impl Bound {
+    /// What is asked for, beside Linux's.
+    fn words(self) -> String {
+        match self {
+            Self::AtMost(1.0) => "at most Linux's".to_owned(),
+            Self::AtMost(times) => format!("at most {times} times Linux's"),
+            Self::AtLeast(times) => format!("at least {times} times Linux's"),
+            Self::Near(part) => format!("within {} % of Linux's", part * 100.0),
+        }
+    }
+
     /// The least and the most that hold beside what Linux has.
     fn limits(self, linux: f64) -> (Option<f64>, Option<f64>) {
         match self {
@@ -163,9 +173,24 @@ fn verdicts(done: &[&Done]) -> Option<String> {
     let lines: Vec<_> = done.iter().flat_map(told).collect();
     match lines.is_empty() {
         _ if count == 0 => None,
-        true => Some(format!("out of bounds beside Linux: none of {count} figures")),
+        true => Some(format!("out of bounds beside Linux: none of {count} figures ({})", bounds(done))),
         false => Some(lines.join("\n")),
     }
+}
+
+/// The bounds of what was compared, each with its figures: one of a single side says so, since what is far from Linux's on the other side is
+/// within it.
+fn bounds(done: &[&Done]) -> String {
+    let mut all: Vec<(Bound, Vec<&str>)> = Vec::new();
+    for OutOfBounds { shown, .. } in done.iter().flat_map(|d| compared(d)) {
+        match all.iter_mut().find(|(bound, _)| *bound == shown.bound) {
+            Some((_, figures)) if figures.contains(&shown.figure) => {}
+            Some((_, figures)) => figures.push(shown.figure),
+            None => all.push((shown.bound, vec![shown.figure])),
+        }
+    }
+    let told = |(bound, figures): &(Bound, Vec<&str>)| format!("{} {}", figures.join(", "), bound.words());
+    all.iter().map(told).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -266,7 +291,27 @@ mod tests {
         let given_up = lines(&[&ran(&[("aborted_flows", 29.0)], &[])]).expect("a line");
         assert!(given_up.starts_with("aborted: default: 29 flows ended with ETIMEDOUT"), "{given_up}");
         let fine = lines(&[&ran(&[("ip_out_requests", 176.0)], &[])]);
-        assert_eq!(fine.as_deref(), Some("out of bounds beside Linux: none of 1 figures"));
+        assert_eq!(
+            fine.as_deref(),
+            Some("out of bounds beside Linux: none of 1 figures (ip_out_requests within 10 % of Linux's)")
+        );
+    }
+
+    #[test]
+    fn where_nothing_is_out_of_bounds_each_bound_says_its_side() {
+        let runs = ran(&[], &[]);
+        let linux = |name| runs.plan.linux(name).expect("it is known");
+        let named = ["ip_out_requests", "tcp_out_segs", "elapsed_s"].map(|name| (name, linux(name)));
+        let as_linux = ran(&named, &[]);
+        assert_eq!(
+            lines(&[&as_linux, &as_linux]).as_deref(),
+            Some(
+                "out of bounds beside Linux: none of 6 figures (ip_out_requests within 10 % of Linux's; \
+                 tcp_out_segs within 1 % of Linux's; elapsed_s at most 1.02 times Linux's)"
+            )
+        );
+        let words = [Bound::AtMost(1.0), Bound::AtLeast(0.98)].map(Bound::words);
+        assert_eq!(words, ["at most Linux's", "at least 0.98 times Linux's"]);
     }
 
     #[test]
