@@ -14,6 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_MAX: u64 = 64 << 20;
 /// A file that is written every second is not older than this.
 const FRESH: Duration = Duration::from_secs(5);
+/// What the last file of a `serve` has under this name is true.
+pub(crate) const ENDED: &str = "ended";
 
 /// It is a socket, not a file.
 pub(crate) fn is_socket(path: &Path) -> bool {
@@ -73,11 +75,14 @@ fn file(path: &Path, most: u64) -> Result<Value, Failure> {
             "{place} has {most} bytes or more: it is no file of serve --stats"
         )));
     }
-    let all = serde_json::from_str(&text)
+    let all: Value = serde_json::from_str(&text)
         .map_err(|e| Failure::other(format!("{place} is no file of serve --stats: {e}")))?;
     let age = fs::metadata(path).and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
-    if let Some(age) = age.filter(|age| *age > FRESH) {
-        eprintln!("lowwater: {place} was written {} s ago: does serve still run?", age.as_secs());
+    let seconds = age.map_or(0, |age| age.as_secs());
+    if all[ENDED] == true {
+        eprintln!("lowwater: {place}: that serve ended {seconds} s ago, and this is what it counted last");
+    } else if age.is_some_and(|age| age > FRESH) {
+        eprintln!("lowwater: {place} was written {seconds} s ago: does serve still run?");
     }
     Ok(all)
 }

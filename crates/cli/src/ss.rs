@@ -3,21 +3,28 @@ use crate::args::Ss;
 use crate::failure::Failure;
 use crate::sctp::paths;
 use crate::{out, running, tcp_info};
+use lowwater_core::stack::Sockstat;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::process::ExitCode;
+
+/// Where the counts of sockets are.
+const SUMMARY: &str = "Sockstat";
 
 /// Runs the command.
 pub(crate) fn run(args: &Ss) -> Result<ExitCode, Failure> {
     let file = args.file.display();
     let all = running::stats(&args.file)?;
+    let foreign = |list| Failure::other(format!("{file} has no {list}: is it from serve --stats?"));
+    if args.summary {
+        let counts = all.get(SUMMARY).filter(|counts| counts.is_object()).ok_or_else(|| foreign(SUMMARY))?;
+        let told = if args.json { counts.to_string() } else { summary(counts) };
+        return out::tell(&told).map(|_| ExitCode::SUCCESS);
+    }
     let lists = [("tcp", "Connections", !args.sctp), ("sctp", "Associations", !args.tcp)];
     let mut sockets = Vec::new();
     for (netid, list, wanted) in lists {
-        let list = all
-            .get(list)
-            .and_then(Value::as_array)
-            .ok_or_else(|| Failure::other(format!("{file} has no {list}: is it from serve --stats?")))?;
+        let list = all.get(list).and_then(Value::as_array).ok_or_else(|| foreign(list))?;
         if wanted {
             sockets.extend(list.iter().map(|socket| (netid, socket)));
         }
@@ -37,6 +44,19 @@ pub(crate) fn run(args: &Ss) -> Result<ExitCode, Failure> {
         eprintln!("lowwater: {more} more are not in {file}: it lists 1,000 of each kind");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each group of counts, in the order of /proc/net/sockstat.
+fn summary(counts: &Value) -> String {
+    let (mut text, mut last) = (String::new(), "");
+    Sockstat::default().each(&mut |group, name, _| {
+        if std::mem::replace(&mut last, group) != group {
+            let end = if text.is_empty() { "" } else { "\n" };
+            let _ = write!(text, "{end}{group}:");
+        }
+        let _ = write!(text, " {name} {}", counts[group][name].as_u64().unwrap_or(0));
+    });
+    text
 }
 
 /// A line for each, in columns as wide as they need to be; with `info` what is known of them below.
@@ -130,6 +150,16 @@ mod tests {
                 "        cwnd 4404, 3300 bytes charged below; bbr, pacing 20000000bps",
             ]
         );
+    }
+
+    #[test]
+    fn a_summary_is_in_the_words_and_the_order_of_sockstat() {
+        let counts = json!({"sockets": {"used": 9}, "TCP": {"alloc": 5, "inuse": 4, "mem": 3, "orphan": 2, "tw": 1},
+            "UDP": {"inuse": 1, "mem": 0}, "FRAG": {"inuse": 0, "memory": 0}});
+        let mut stack = Sockstat { used: 9, tcp_inuse: 4, tcp_orphan: 2, tcp_tw: 1, ..Sockstat::default() };
+        (stack.tcp_alloc, stack.tcp_mem, stack.udp_inuse) = (5, 3, 1);
+        assert_eq!(summary(&counts), stack.to_string());
+        assert!(summary(&counts).contains("TCP: inuse 4 orphan 2 tw 1 alloc 5 mem 3\n"));
     }
 
     #[test]

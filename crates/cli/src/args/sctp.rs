@@ -27,7 +27,8 @@ Examples:
   sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --sctp 7 --stats stats.json &
   lowwater ss stats.json              connections and associations
   lowwater ss --sctp -i stats.json    associations with each of their paths
-  lowwater ss --tcp -i stats.json     connections: why each waits, and what Linux's ss -ti tells
+  lowwater ss -ti stats.json          connections: why each waits, and what Linux's ss -ti tells
+  lowwater ss -s stats.json           how many sockets there are, and what they hold
   lowwater ss --tcp --json stats.json | jq '[.remote, .waits_for, .info.cwnd, .info.notsent]'
   watch -n1 lowwater ss -i stats.json
 
@@ -94,7 +95,7 @@ pub(crate) struct Ss {
     #[arg(value_name = "FILE|SOCKET")]
     pub(crate) file: PathBuf,
     /// Only TCP connections
-    #[arg(long, conflicts_with = "sctp")]
+    #[arg(short, long, conflicts_with = "sctp")]
     pub(crate) tcp: bool,
     /// Only SCTP associations
     #[arg(long)]
@@ -102,6 +103,9 @@ pub(crate) struct Ss {
     /// More of each: why it waits, what Linux's ss -ti tells of a connection, and the paths of an association
     #[arg(short, long)]
     pub(crate) info: bool,
+    /// Instead of them how many sockets there are and what they hold, as /proc/net/sockstat has it
+    #[arg(short, long, conflicts_with_all = ["tcp", "sctp", "info"])]
+    pub(crate) summary: bool,
     /// One JSON object per connection or association
     #[arg(long)]
     pub(crate) json: bool,

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
     let drained = runtime.block_on(opened.stack.shutdown(CONNECTIONS_CLOSE));
     if let Some(stats) = &mut stats {
         runtime.block_on(stats.written())?;
-        stats.write(&opened.stack)?;
+        stats.write_last(&opened.stack)?;
     }
     runtime.shutdown_background();
     opened.finish()?;

@@ -1,5 +1,6 @@
 //! `--stats`: the counters as JSON under Linux's names, replaced as a whole each time.
 use crate::failure::Failure;
+use crate::running::ENDED;
 use crate::sctp::paths;
 use crate::tcp_info;
 use lowwater::Stack;
@@ -39,7 +40,14 @@ impl Stats {
 
     /// Writes them; readers see the old file or the new one.
     pub(crate) fn write(&self, stack: &Stack) -> Result<(), Failure> {
-        replace(&self.path, &self.text(stack))
+        replace(&self.path, &text(&self.snapshot(stack)))
+    }
+
+    /// Writes the last ones: nobody who reads them later is to take them for those of a `serve` that runs.
+    pub(crate) fn write_last(&self, stack: &Stack) -> Result<(), Failure> {
+        let mut all = self.snapshot(stack);
+        all[ENDED] = true.into();
+        replace(&self.path, &text(&all))
     }
 
     /// Begins to write them, unless the disk has not done with those before. That those failed, as on a full disk, is told once on stderr:
@@ -53,7 +61,7 @@ impl Stats {
             eprintln!("lowwater: {why}; trying again every second");
         }
         self.told = failed.is_some();
-        let (path, text) = (self.path.clone(), self.text(stack));
+        let (path, text) = (self.path.clone(), text(&self.snapshot(stack)));
         self.writing = Some(tokio::task::spawn_blocking(move || replace(&path, &text)));
     }
 
@@ -65,9 +73,13 @@ impl Stats {
         }
     }
 
-    fn text(&self, stack: &Stack) -> String {
-        format!("{:#}\n", snapshot(stack, self.began.elapsed().as_secs_f64()))
+    fn snapshot(&self, stack: &Stack) -> Value {
+        snapshot(stack, self.began.elapsed().as_secs_f64())
     }
+}
+
+fn text(all: &Value) -> String {
+    format!("{all:#}\n")
 }
 
 /// Puts the text in the place of what is there.
@@ -116,6 +128,7 @@ fn create(path: &Path) -> io::Result<File> {
 pub(super) fn snapshot(stack: &Stack, at_s: f64) -> Value {
     let mut groups = Map::new();
     groups.insert("at_s".into(), json!(at_s));
+    groups.insert(ENDED.into(), json!(false));
     stack.counters().each(&mut |group, name, value| {
         let group = groups.entry(group).or_insert_with(|| json!({}));
         group[name] = json!(value);

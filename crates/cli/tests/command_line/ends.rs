@@ -48,6 +48,17 @@ fn a_file_nobody_writes_any_more_and_one_that_is_not_there_are_told() {
             "{ended:?}"
         );
     }
+    // One that says that it is the last one is told to be that, however new or old it is.
+    for (age, at) in [(0, std::time::SystemTime::now()), (100, long_ago)] {
+        let last = r#"{"ended": true, "Connections": [], "Associations": [], "Qdisc": {"text": "qdisc fq"}}"#;
+        std::fs::write(&file, last).expect("writable");
+        std::fs::File::options().write(true).open(&file).and_then(|f| f.set_modified(at)).expect("a time");
+        for command in ["ss", "tc"] {
+            let told = say(&[command, &name]).ok().stderr;
+            assert!(told.contains("stats.json: that serve ended ") && !told.contains("still run"), "{told}");
+            assert!(age == 0 || told.contains("ended 100 s ago"), "{told}");
+        }
+    }
     let ended = say(&["tc", &name, "replace", "fq"]);
     assert!(ended.code() == Some(2) && ended.stderr.contains("is no socket"), "{ended:?}");
 }

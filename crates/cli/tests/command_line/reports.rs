@@ -65,11 +65,16 @@ fn ss_shows_what_serve_has_written() {
     let all = ended.stdout;
     assert_eq!(all.lines().count(), 3, "{all}");
     assert!(all.contains("tcp    Established") && all.contains("sctp   Established"), "{all}");
-    assert!(!say(&["ss", "--tcp", &name]).ok().stdout.contains("sctp"));
+    for only in ["--tcp", "-t", "-ti"] {
+        let shown = say(&["ss", only, &name]).ok().stdout;
+        assert!(shown.contains("tcp    Established") && !shown.contains("sctp"), "{only}: {shown}");
+    }
     let one: Value =
         serde_json::from_str(&say(&["ss", "--sctp", "--json", &name]).ok().stdout).expect("JSON");
     assert_eq!((&one["netid"], &one["local"]), (&"sctp".into(), &"10.9.0.2:7".into()));
     std::fs::write(&file, "{}").expect("writable");
+    let ended = say(&["ss", "-s", &name]);
+    assert!(ended.code() == Some(1) && ended.stderr.contains("has no Sockstat: is it from"), "{ended:?}");
     let ended = say(&["ss", &name]);
     assert!(
         ended.code() == Some(1) && ended.stderr.contains("has no Connections: is it from serve --stats?"),

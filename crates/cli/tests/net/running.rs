@@ -42,7 +42,13 @@ fn ss_tells_why_a_connection_does_not_send_and_what_ss_ti_tells() {
         let info = &told["info"];
         assert_eq!((&info["max_pacing_rate"], &info["mss"]), (&5_000_000.into(), &1_448.into()), "{told:#}");
         assert!(info["notsent"].as_u64() > Some(0) && info["cwnd"].as_u64() >= Some(10), "{told:#}");
-        served.stop(Signal::INT);
+        let counted = run(&mut lowwater(["ss", "-s", &name]), LIMIT).ok();
+        assert!(counted.stdout.contains("\nTCP: inuse ") && counted.stderr.is_empty(), "{counted:?}");
+        assert_eq!(served.stats()["ended"], false);
+        let (last, dir) = served.stop(Signal::INT);
+        assert_eq!(last["ended"], true);
+        let told = run(lowwater(["ss"]).arg(dir.join("stats.json")), LIMIT).ok();
+        assert!(told.stderr.contains("that serve ended "), "{told:?}");
     });
 }
 
