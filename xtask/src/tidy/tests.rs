@@ -124,6 +124,32 @@ fn the_table_of_sysctls_has_the_defaults_of_the_code() {
     }
 }
 
+/// A default that follows from a setting is told in words, and so is one of several parts.
+#[test]
+fn the_table_of_options_has_the_defaults_of_the_code() {
+    let table = include_str!("../../../docs/options.md");
+    let sysctl = lowwater_core::base::Sysctl::default();
+    let options = format!("{:#?}", lowwater_core::tcp::SocketOptions::new(&sysctl));
+    let mut compared = 0;
+    for row in table.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<_> = row.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`'])).collect();
+        let field = options.lines().find_map(|line| line.strip_prefix(&format!("    {}: ", cells[0])));
+        let (Some(value), false) =
+            (field.and_then(|value| value.strip_suffix(',')), cells[1] == "the sysctl")
+        else {
+            continue;
+        };
+        let value = match value {
+            "false" => "off",
+            "18446744073709551615" => "u64::MAX",
+            other => other,
+        };
+        assert_eq!(cells[1], value, "docs/options.md, {}", cells[0]);
+        compared += 1;
+    }
+    assert!(compared >= 35, "only {compared} rows were compared");
+}
+
 #[test]
 fn the_table_of_sysctls_has_the_ranges_of_the_code() {
     let table = include_str!("../../../docs/sysctl.md");
