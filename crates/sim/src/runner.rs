@@ -3,6 +3,7 @@ use crate::check::Broken;
 use crate::swarm::{self, Canary, Summary, WorldSpec};
 use crate::world::{Recording, World};
 use lowwater_core::base::Instant;
+use lowwater_core::base::trace::Record;
 use std::any::Any;
 use std::fmt::Write as _;
 use std::panic::{self, AssertUnwindSafe};
@@ -90,8 +91,8 @@ fn explain(draw: &WorldSpec, broken: Broken, out: &Path) -> Failure {
         );
     }
     let _ = writeln!(text, "last records:");
-    for (host, r) in world.last_records(RECORDS) {
-        let _ = writeln!(text, "  {} host{host} {:?} {:?}", r.at, r.socket, r.event);
+    for (host, record) in world.last_records(RECORDS) {
+        let _ = writeln!(text, "  {}", record_line(host, &record));
     }
     let capture = write_capture(&mut world, draw.seed, out);
     match &capture {
@@ -112,6 +113,20 @@ fn replay(draw: &WorldSpec) -> String {
     let canary = if draw.canary == Canary::None { "" } else { " --canary" };
     let shrink = if *draw == whole { "" } else { " --shrink" };
     format!("cargo xtask sim --seed {}{canary}{shrink}", draw.seed)
+}
+
+/// What the lines of [`record_line`] mean.
+pub const RECORD_LINES: &str = "\
+virtual seconds, host, socket; > sent, < received; of a segment its flags (S SYN, F FIN, R RST, P PSH, U URG, E ECE, W CWR, . ACK), the
+first sequence number : the next one (bytes); of a chunk its type, its TSN and the place of its path; else what changed";
+
+/// A record of the flight recorder of this host for people; segments are written as in scripts.
+#[must_use]
+pub fn record_line(host: usize, record: &Record) -> String {
+    // The stack's own name of a socket, which is all that is left of one that is gone.
+    let name = record.socket.map(|id| format!("{id:?}"));
+    let name = name.as_deref().map_or("-", |name| name.trim_start_matches("SocketId(").trim_end_matches(')'));
+    format!("{} host{host} {name:6} {}", record.at, record.event)
 }
 
 fn write_capture(world: &mut World, seed: u64, out: &Path) -> std::io::Result<PathBuf> {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use lowwater_sim::runner::{Report, run_draw, run_seeds, shrink_draw};
+use lowwater_sim::runner::{RECORD_LINES, Report, record_line, run_draw, run_seeds, shrink_draw};
 use lowwater_sim::swarm::{self, Canary, Summary, WorldSpec};
 use lowwater_sim::world::Recording;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ struct Arguments {
     /// New seeds for that many minutes, from a start that depends on the clock.
     #[arg(long)]
     minutes: Option<u64>,
-    /// With --seed: print the options and every record of the flight recorders, and write the capture in any case.
+    /// With --seed: print the options and the last 256 records of each host's flight recorder, and write the capture in any case.
     #[arg(long, requires = "seed")]
     trace: bool,
     /// With --seed: when it fails, look for a smaller world that fails in the same way and report that one.
@@ -110,10 +110,16 @@ fn trace(draw: &WorldSpec, out: &Path) {
     println!("{draw:#?}");
     let mut world = swarm::build(draw, Recording { capture: true, trace: true, journal: false });
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| swarm::run(&mut world, draw)));
-    for (host, r) in world.last_records(usize::MAX) {
-        println!("{} host{host} {:?} {:?}", r.at, r.socket, r.event);
+    println!("the last records of each host: {RECORD_LINES}");
+    for (host, record) in world.last_records(usize::MAX) {
+        println!("{}", record_line(host, &record));
     }
-    println!("outcome: {outcome:?}");
+    // A world that ends well is told of by who runs it without recorders.
+    match outcome {
+        Ok(Ok(_)) => {}
+        Ok(Err(broken)) => println!("broken: {broken}"),
+        Err(_) => println!("broken: a panic"),
+    }
     let path = out.join(format!("seed-{}.pcapng", draw.seed));
     let written = std::fs::create_dir_all(out)
         .and_then(|()| std::fs::write(&path, world.take_capture().unwrap_or_default()));

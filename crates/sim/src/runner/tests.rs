@@ -1,6 +1,6 @@
 //! The canary: failures and panics on purpose come out with everything that is needed to see them again.
 use super::*;
-use crate::swarm::{AppDraw, Canary};
+use crate::swarm::{AppDraw, Canary, Faults, SctpDraw};
 
 fn canary(seed: u64, canary: Canary) -> WorldSpec {
     let udp = AppDraw::Udp { count: 10, size: 500, every_ms: 1, start_ms: 0 };
@@ -26,6 +26,33 @@ fn a_failure_prints_the_replay_line_and_leaves_a_capture() {
     let file = std::fs::read(failure.capture.expect("it was written")).expect("it is there");
     assert_eq!(&file[..4], &[0x0a, 0x0d, 0x0d, 0x0a], "a section header begins a pcapng file");
     std::fs::remove_dir_all(out).expect("ours");
+}
+
+#[test]
+fn records_are_lines_for_people() {
+    let ask = AppDraw::Rr { rounds: 2, size: 100, think_ms: 1, start_ms: 0 };
+    // Nothing is lost, and few records are made.
+    let draw = WorldSpec {
+        apps: vec![ask],
+        sctp: SctpDraw::default(),
+        faults: [Faults::default(), Faults::default()],
+        ..WorldSpec::new(7)
+    };
+    let mut world = swarm::build(&draw, Recording { trace: true, ..Recording::default() });
+    guarded(&mut world, &draw).expect("nothing is wrong");
+    let records = world.last_records(usize::MAX);
+    let lines: Vec<_> = records.iter().map(|(host, record)| record_line(*host, record)).collect();
+    let asks = |way: &str| {
+        let line = lines.iter().find(|line| line.contains(&format!(" {way} P. "))).expect("a question");
+        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        <[String; 6]>::try_from(words).unwrap_or_else(|words| panic!("{words:?}"))
+    };
+    let ([sent_at, from, socket, .., segment], [came_at, to, .., came]) = (asks(">"), asks("<"));
+    assert!(sent_at < came_at && from != to && from.starts_with("host"), "{lines:#?}");
+    // The place of the socket and how often that was used, as 1v1.
+    assert!(socket.split_once('v').is_some_and(|(place, _)| place.parse::<u32>().is_ok()), "{socket}");
+    assert!(segment == came && segment.contains(':') && segment.ends_with("(100)"), "{segment}");
+    assert!(lines.iter().any(|line| line.contains(" state ")), "{lines:#?}");
 }
 
 #[test]
