@@ -38,6 +38,7 @@ Examples:
   lowwater lab list                           their names, variants and parameters
   lowwater lab run bulk --variant reno        one variant of one experiment
   lowwater lab run bulk --set loss_percent=0.5 --set rtt_ms=40 --set bytes=20000000
+  lowwater lab run bulk --variant cubic/0% --set qdisc=fq_codel     a setting, beside it as it is
   lowwater lab run bulk --variant cubic/1% --seeds 9     medians of nine, least and most below
   lowwater lab run tso-autosize --uml         beside Linux 6.1, measured in the same run
   lowwater lab --json | jq -c '[.run, .figures.goodput_mbps]'
@@ -189,14 +190,21 @@ pub(crate) enum LabAction {
 }
 
 /// Options of all runs in the lab.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct LabOptions {
     /// Only this variant (may be repeated)
     #[arg(long, value_name = "V", global = true)]
     pub(crate) variant: Vec<String>,
-    /// A parameter of the experiment or a sysctl of both hosts, in all variants (may be repeated)
+    /// A parameter of the experiment or a sysctl of both hosts, in all variants (may be repeated). Each variant also
+    /// runs as it is, and what changes is told
     #[arg(long, value_name = "KEY=VALUE", global = true, value_parser = key_value)]
     pub(crate) set: Vec<(String, String)>,
+    /// As --set, in the runs as they are too: --base rate_mbps=20 --set qdisc=fq_codel asks about the discipline alone
+    #[arg(long, value_name = "KEY=VALUE", global = true, value_parser = key_value)]
+    pub(crate) base: Vec<(String, String)>,
+    /// With --set no variant runs as it is beside
+    #[arg(long, global = true)]
+    pub(crate) alone: bool,
     /// All chance comes from this number
     #[arg(long, value_name = "N", default_value_t = 1, global = true, value_parser = seed, allow_negative_numbers = true)]
     pub(crate) seed: u64,
@@ -217,6 +225,24 @@ pub(crate) struct LabOptions {
     /// variants are named it is report.html, here or in the directory of --out
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) report: Option<PathBuf>,
+}
+
+impl Default for LabOptions {
+    /// The command line without a word.
+    fn default() -> Self {
+        Self {
+            variant: Vec::new(),
+            set: Vec::new(),
+            base: Vec::new(),
+            alone: false,
+            seed: 1,
+            seeds: 1,
+            json: false,
+            uml: false,
+            out: None,
+            report: None,
+        }
+    }
 }
 
 /// The stack and its device, for `serve`, `get` and `sctp-send`. One of the two kinds of device, and the message that asks for it names both.

@@ -1,5 +1,6 @@
 //! What `--set` makes of variants: which became the same experiment, and what is said where a name no longer fits.
 use super::catalog::{Assigned, report};
+use super::compare::Role;
 use super::runs::Plan;
 use super::unheard;
 
@@ -46,14 +47,15 @@ pub(super) fn settle(plans: Vec<Plan>) -> (Vec<Plan>, Vec<String>) {
     (kept, notes)
 }
 
-/// How badly a variant's own settings fit to `--set`: those that it replaces, then fewer of those that it repeats.
-fn fit(plan: &Plan) -> (usize, core::cmp::Reverse<usize>) {
+/// How badly a variant's own settings fit to `--set`: those that it replaces, then fewer of those that it repeats. One that `--set` changes comes first, as
+/// what it changes is asked.
+fn fit(plan: &Plan) -> (bool, usize, core::cmp::Reverse<usize>) {
     let own = |same: bool| {
         let told =
             |(key, value): &&Assigned| plan.asked.set.iter().any(|(k, v)| k == key && (v == value) == same);
         plan.variant.sets.iter().filter(told).count()
     };
-    (own(false), core::cmp::Reverse(own(true)))
+    (plan.role == Role::Alone, own(false), core::cmp::Reverse(own(true)))
 }
 
 /// Variants whose own settings `--set` has replaced.

@@ -13,6 +13,12 @@ pub(crate) struct Asked {
     pub(crate) shorter: &'static [(&'static str, &'static str)],
     /// Variants that are as long as by themselves all the same.
     pub(crate) full: Vec<&'static str>,
+    /// Names that `--base` gave.
+    pub(crate) base: Vec<String>,
+    /// Names of settings that runs as they are have too.
+    pub(crate) both: Vec<String>,
+    /// `--alone`.
+    pub(crate) alone: bool,
     /// `--seed`.
     pub(crate) seed: u64,
     /// `--seeds`.
@@ -22,7 +28,17 @@ pub(crate) struct Asked {
 impl Default for Asked {
     /// Nothing but the catalog's, once.
     fn default() -> Self {
-        Self { set: Vec::new(), variants: Vec::new(), shorter: &[], full: Vec::new(), seed: 1, seeds: 1 }
+        Self {
+            set: Vec::new(),
+            variants: Vec::new(),
+            shorter: &[],
+            full: Vec::new(),
+            base: Vec::new(),
+            both: Vec::new(),
+            alone: false,
+            seed: 1,
+            seeds: 1,
+        }
     }
 }
 
@@ -31,9 +47,15 @@ impl Asked {
     pub(crate) fn command(&self, experiment: &str) -> String {
         let mut words = vec![format!("lowwater lab run {experiment}")];
         words.extend(self.variants.iter().map(|v| format!("--variant {}", quoted(v))));
+        let option = |key: &String| if self.base.contains(key) { "--base" } else { "--set" };
         words.extend(
-            self.set.iter().map(|(key, value)| format!("--set {}", quoted(&format!("{key}={value}")))),
+            self.set
+                .iter()
+                .map(|(key, value)| format!("{} {}", option(key), quoted(&format!("{key}={value}")))),
         );
+        if self.alone {
+            words.push("--alone".to_owned());
+        }
         if self.seed != 1 {
             words.push(format!("--seed {}", self.seed));
         }
@@ -48,7 +70,14 @@ impl Asked {
         let list = |pairs: &mut dyn Iterator<Item = (&str, &str)>| {
             pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
         };
-        let set = list(&mut self.set.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        // Where nothing is compared nothing is told apart.
+        let whole = self.alone || self.set.iter().all(|(key, _)| self.both.contains(key));
+        let in_both = |key: &String| !whole && self.both.contains(key);
+        let words = |both: bool| {
+            let own = self.set.iter().filter(|(key, _)| in_both(key) == both);
+            list(&mut own.map(|(key, value)| (key.as_str(), value.as_str())))
+        };
+        let (set, both) = (words(false), words(true));
         let mut shorter = list(&mut self.shorter.iter().copied());
         if !self.full.is_empty() {
             shorter.push_str(&format!(" (in full: {})", self.full.join(", ")));
@@ -62,7 +91,12 @@ impl Asked {
                 self.seeds
             )
         };
-        let parts = [("changed by --set: ", set), ("shortened: ", shorter), ("medians of ", repeated)];
+        let parts = [
+            ("changed by --set: ", set),
+            ("in all runs: ", both),
+            ("shortened: ", shorter),
+            ("medians of ", repeated),
+        ];
         let parts: Vec<_> =
             parts.iter().filter(|(_, l)| !l.is_empty()).map(|(w, l)| format!("{w}{l}")).collect();
         (!parts.is_empty()).then(|| parts.join("; "))

@@ -121,7 +121,7 @@ pub(super) fn out_of_bounds(done: &Done) -> Option<Vec<OutOfBounds>> {
 /// The lines below a table: what is out of bounds, and where nothing is, how much was compared; and what was not, since
 /// this run's Linux was too slow, or ran something else.
 pub(super) fn lines(done: &[&Done]) -> Option<String> {
-    let slow = done.iter().filter_map(|d| behind(d).map(|(linux, ours)| (&d.plan.name, linux, ours)));
+    let slow = done.iter().filter_map(|d| behind(d).map(|(linux, ours)| (d.plan.called(), linux, ours)));
     let slow = slow.map(|(name, linux, ours)| {
         format!("not compared: {name}: Linux brought {linux:.0} Mbit/s of our {ours:.0} in user mode")
     });
@@ -135,7 +135,7 @@ fn others(done: &[&Done]) -> Vec<String> {
     let known = done.iter().filter(|d| !d.plan.variant.linux.is_empty());
     let names = |given: Given| {
         let made = known.clone().filter(|d| d.plan.given == given && d.plan.linux_now.is_empty());
-        made.map(|d| d.plan.name.as_str()).collect::<Vec<_>>().join(", ")
+        made.map(|d| d.plan.called()).collect::<Vec<_>>().join(", ")
     };
     let mut lines = Vec::new();
     let (another, shorter) = (names(Given::More), names(Given::Times));
@@ -158,7 +158,7 @@ fn aborted(done: &[&Done]) -> Vec<String> {
         Some(format!(
             "aborted: {}: {flows} flows ended with ETIMEDOUT, since nothing of them was acknowledged for too long, as Linux ends them \
              (TCPAbortOnTimeout)",
-            d.plan.name
+            d.plan.called()
         ))
     };
     done.iter().filter_map(of).collect()
@@ -168,7 +168,7 @@ fn verdicts(done: &[&Done]) -> Option<String> {
     let count: usize = done.iter().map(|d| compared(d).len()).sum();
     let told = |d: &&Done| {
         let all = out_of_bounds(d).unwrap_or_default().into_iter();
-        all.map(|out| format!("out of bounds: {}: {out}", d.plan.name)).collect::<Vec<_>>()
+        all.map(|out| format!("out of bounds: {}: {out}", d.plan.called())).collect::<Vec<_>>()
     };
     let lines: Vec<_> = done.iter().flat_map(told).collect();
     match lines.is_empty() {
@@ -197,6 +197,7 @@ fn bounds(done: &[&Done]) -> String {
 mod tests {
     use super::*;
     use crate::lab::catalog::EXPERIMENTS;
+    use crate::lab::compare::Role;
     use crate::lab::runs::{Given, Plan};
     use lowwater_sim::scenario::Figures;
     use std::sync::Arc;
@@ -214,6 +215,7 @@ mod tests {
             asked: Arc::default(),
             linux_now: linux_now.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
             linux_failed: None,
+            role: Role::Alone,
         };
         let mut figures = Figures::default();
         named.iter().for_each(|(name, value)| figures.put(name, *value));

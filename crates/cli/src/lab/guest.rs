@@ -1,4 +1,5 @@
 //! Linux's column of this run: the experiments once more, on Linux 6.1 in user mode.
+use super::compare::Role;
 use super::runs::{Given, Plan};
 use crate::failure::Failure;
 use std::process::ExitCode;
@@ -17,7 +18,9 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
     let mut names: Vec<&str> = plans.iter().map(|p| p.experiment.name).collect();
     names.dedup();
     for name in names {
-        let own: Vec<&Plan> = plans.iter().filter(|p| p.experiment.name == name).collect();
+        // A variant as it is has Linux's figures in the catalog.
+        let of = |p: &Plan| p.experiment.name == name && p.role != Role::AsItIs;
+        let own: Vec<&Plan> = plans.iter().filter(|p| of(p)).collect();
         let Some(scenario) = Scenario::by_name(name) else {
             eprintln!("lowwater: {name} runs without Linux: the guest has no such experiment");
             continue;
@@ -39,7 +42,7 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
         let repeat = if scenario == Scenario::TsoAutosize { REPEAT } else { 1 };
         let ended = run(&Job { scenario, runs, repeat }, &program, &["guest"])
             .map_err(|why| Failure::other(format!("{name} on Linux in user mode: {why}")))?;
-        for plan in plans.iter_mut().filter(|p| p.experiment.name == name) {
+        for plan in plans.iter_mut().filter(|p| of(p)) {
             if let Some(figures) = ended.figures.iter().find(|f| f.run == plan.name) {
                 plan.linux_now.clone_from(&figures.values);
             }
@@ -87,7 +90,8 @@ fn headers(name: &str, plans: &[Plan]) -> Option<String> {
     let tunes = |p: &&Plan| {
         let sndbuf = p.scenario.settings().into_iter().find(|s| s.name == "sndbuf");
         let other = p.scenario.boxed().sysctl().max_tcp_header != GUEST_HEADER;
-        p.experiment.name == name && other && sndbuf.is_some_and(|s| s.value == SettingValue::Number(0.0))
+        let runs = p.experiment.name == name && p.role != Role::AsItIs;
+        runs && other && sndbuf.is_some_and(|s| s.value == SettingValue::Number(0.0))
     };
     let names: Vec<_> = plans.iter().filter(tunes).map(|p| p.name.as_str()).collect();
     (!names.is_empty()).then(|| {

@@ -3,6 +3,8 @@ mod alike;
 mod asked;
 mod bounds;
 mod catalog;
+mod compare;
+mod frames;
 mod guest;
 mod near;
 mod picture;
@@ -38,7 +40,9 @@ pub(crate) fn names() -> Vec<&'static str> {
 
 /// Runs the command.
 pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
-    lab.options.set.iter_mut().for_each(|(key, _)| *key = near::short(key).to_owned());
+    let LabOptions { set, base, .. } = &mut lab.options;
+    set.iter_mut().chain(base.iter_mut()).for_each(|(key, _)| *key = near::short(key).to_owned());
+    set.extend_from_slice(base);
     let (experiments, short) = match lab.action {
         Some(LabAction::List) => {
             render::list(lab.options.json)?;
@@ -50,10 +54,14 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
         }
         None => (EXPERIMENTS.iter().collect(), true),
     };
-    let plans = plan(&experiments, &lab.options, short)?;
+    let mut plans = plan(&experiments, &lab.options, short)?;
+    let shorter = short && lab.options.variant.is_empty();
+    compare::mark(&mut plans, &lab.options, shorter);
     let left_out = if short { Vec::new() } else { left_out(&experiments, &plans, &lab.options) };
     let (mut plans, mut notes) = alike::settle(plans);
     notes.extend(left_out);
+    notes.extend(compare::nothing_new(&plans, &lab.options));
+    plans = compare::beside(plans, &lab.options, shorter);
     let words =
         lab.options.set.iter().filter(|(key, _)| ["qdisc", "router", "switch"].contains(&key.as_str()));
     notes.extend(words.filter_map(|(key, value)| rates::slow(key, value)));

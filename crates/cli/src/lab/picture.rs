@@ -1,7 +1,9 @@
 //! What the report shows as pictures: which figures and samples of an experiment's runs, over what.
 use super::catalog::Experiment;
+use super::compare::{self, Role};
+use super::frames::{cut, frames};
 use super::runs::Done;
-use super::table::{by_conditions, differing, short};
+use super::table::short;
 use core::mem::discriminant;
 use lowwater_sim::check::Departure;
 use lowwater_sim::scenario::{Point, SettingValue};
@@ -39,7 +41,7 @@ impl Picture {
         Self { title: "", of: Of::PacketSizes, unit: "", per: 1.0, variants: &[], log: false };
 
     /// It names the variant of this run, or is of all.
-    fn is_about(&self, done: &Done) -> bool {
+    pub(super) fn is_about(&self, done: &Done) -> bool {
         self.variants.is_empty() || self.variants.contains(&done.plan.variant.name)
     }
 }
@@ -75,9 +77,24 @@ pub(crate) enum Of {
 }
 
 /// One line, or points.
-struct Line {
-    name: String,
-    at: Vec<(f64, f64)>,
+pub(super) struct Line {
+    /// As the legend has it.
+    pub(super) name: String,
+    /// It is of a variant as it is, beside which one with `--set` stands.
+    is_before: bool,
+    /// Its points.
+    pub(super) at: Vec<(f64, f64)>,
+}
+
+impl Line {
+    fn json(&self, per: f64) -> Value {
+        let (x, y): (Vec<_>, Vec<_>) = self.at.iter().map(|(x, y)| (rounded(*x), rounded(*y / per))).unzip();
+        let mut line = json!({"name": self.name, "x": x, "y": y});
+        if self.is_before {
+            line["before"] = json!(true);
+        }
+        line
+    }
 }
 
 /// The pictures of an experiment's runs as the page takes them. Those of a grid have pictures for each of its cells, which may differ by much.
@@ -99,57 +116,37 @@ pub(super) fn all(experiment: &Experiment, done: &[&Done]) -> Vec<Value> {
         .collect()
 }
 
-/// A picture of these runs, and one for each kind of those that were asked for and that it does not name: other lines have other scales.
-fn frames(experiment: &Experiment, picture: &Picture, done: &[&Done]) -> Vec<Value> {
-    let own = |d: &&&Done| is_of(picture, d);
-    let runs: Vec<&Done> = done.iter().filter(own).filter(|d| d.figures.is_some()).copied().collect();
-    let (named, others): (Vec<&Done>, Vec<&Done>) = runs.into_iter().partition(|d| picture.is_about(d));
-    let mut kinds = by_conditions(experiment, &others);
-    if let Some(first) = named.first() {
-        let about = first.plan.filled(experiment.about);
-        let same = kinds.iter().position(|(kind, _)| *kind == about).map(|at| kinds.remove(at).1);
-        kinds.insert(0, (about, named.into_iter().chain(same.unwrap_or_default()).collect()));
-    }
-    let kind_of = |at: usize| {
-        let other = kinds.get(usize::from(at == 0))?;
-        Some(differing(&kinds[at].0, &other.0))
-    };
-    let frame = |(at, (_, runs)): (usize, &(String, Vec<&Done>))| draw(picture, runs, kind_of(at));
-    kinds.iter().enumerate().filter_map(frame).collect()
-}
-
-/// A picture of these runs as the page takes it; `None` where nothing of them is to be seen. `kind` is what they have in common and others have not.
-fn draw(picture: &Picture, runs: &[&Done], kind: Option<&str>) -> Option<Value> {
-    let title = || {
-        let of_kind = kind.map_or_else(String::new, |kind| format!("; {kind}"));
-        runs[0].plan.filled(picture.title) + &of_kind
-    };
+/// A picture of these runs as the page takes it; `None` where nothing of them is to be seen.
+pub(super) fn draw(picture: &Picture, runs: &[&Done], title: &str) -> Option<Value> {
     let of_each = |line: &dyn Fn(&Done) -> Vec<(f64, f64)>| {
-        let lines = runs.iter().map(|d| Line { name: d.plan.label(), at: line(d) });
+        let of =
+            |d: &&Done| Line { name: d.plan.label(), is_before: d.plan.role == Role::AsItIs, at: line(d) };
+        let lines = runs.iter().map(of);
         lines.filter(|line| !line.at.is_empty()).collect::<Vec<_>>()
     };
-    let (kind, x, lines) = match &picture.of {
+    let (kind, x, mut lines) = match &picture.of {
         Of::OverTime(value) => ("lines", seconds(runs), of_each(&|d| measured(d, over_time(d, *value)))),
         Of::Together(value) => ("lines", seconds(runs), of_each(&|d| measured(d, together(d, *value)))),
         Of::PacketSizes => ("points", "s", of_each(&packet_sizes)),
         Of::Leaving => ("lines", "ms from the end", of_each(&leaving)),
         Of::Gaps => ("curve", "us", of_each(&gaps)),
-        Of::Curve { key, figure, axis } => ("curve", *axis, curve(runs, key, figure, picture.title)),
-        Of::Bars { figure, beside } => return bars(picture, runs, figure, *beside, &title()),
+        Of::Curve { key, figure, axis } => ("curve", *axis, curves(runs, key, figure, picture.title)),
+        Of::Bars { figure, beside } => return bars(picture, runs, figure, *beside, title),
     };
     if lines.is_empty() {
         return None;
     }
-    let lines = lines.iter().map(|line| {
-        let (x, y): (Vec<_>, Vec<_>) =
-            line.at.iter().map(|(x, y)| (rounded(*x), rounded(*y / picture.per))).unzip();
-        json!({"name": line.name, "x": x, "y": y})
-    });
-    let lines: Vec<_> = lines.collect();
-    let title = title() + of_flows(picture, runs);
-    Some(json!({
+    let is_time = matches!(picture.of, Of::OverTime(_) | Of::Together(_));
+    let cut = if is_time { cut(&mut lines) } else { None };
+    let lines: Vec<_> = lines.iter().map(|line| line.json(picture.per)).collect();
+    let title = title.to_owned() + of_flows(picture, runs);
+    let mut drawn = json!({
         "title": title, "kind": kind, "x": x, "unit": picture.unit, "log": picture.log, "lines": lines
-    }))
+    });
+    if let Some(note) = cut {
+        drawn["note"] = json!(note);
+    }
+    Some(drawn)
 }
 
 /// What a line over time is of, where a run has several flows.
@@ -164,7 +161,7 @@ fn of_flows(picture: &Picture, runs: &[&Done]) -> &'static str {
 
 /// A run stands in a picture that names its variant, or none. A variant that was asked for and that no picture of this kind names stands in all of them, but
 /// for curves, which are over one parameter.
-fn is_of(picture: &Picture, done: &Done) -> bool {
+pub(super) fn is_of(picture: &Picture, done: &Done) -> bool {
     let (plan, kind) = (&done.plan, discriminant(&picture.of));
     let names = |p: &Picture| p.variants.contains(&plan.variant.name);
     let curve = matches!(picture.of, Of::Curve { .. });
@@ -298,7 +295,27 @@ fn parameter(done: &Done, key: &str) -> Option<f64> {
     }
 }
 
-fn curve(runs: &[&Done], key: &str, figure: &str, title: &str) -> Vec<Line> {
+/// A line of all runs; of those that are compared one as they are, and one with what `--set` changes.
+fn curves(runs: &[&Done], key: &str, figure: &str, title: &str) -> Vec<Line> {
+    let is_compared = runs.iter().any(|d| d.plan.role == Role::AsItIs);
+    if !is_compared {
+        return curve(runs, key, figure, title).into_iter().collect();
+    }
+    let of = |changed: bool| {
+        let own = |d: &&&Done| d.plan.role != Role::AsItIs || !changed;
+        let own: Vec<_> = runs.iter().filter(own).filter(|d| changed || !is_changed(d)).copied().collect();
+        let with = own.iter().find(|d| is_changed(d)).map(|d| d.plan.label().split_off(d.plan.name.len()));
+        let name = with.unwrap_or_else(|| " as it is".to_owned());
+        Some(Line { is_before: !changed, ..curve(&own, key, figure, name.trim())? })
+    };
+    [false, true].into_iter().filter_map(of).collect()
+}
+
+fn is_changed(d: &Done) -> bool {
+    matches!(d.plan.role, Role::Changed(_))
+}
+
+fn curve(runs: &[&Done], key: &str, figure: &str, name: &str) -> Option<Line> {
     let mut at: Vec<_> = runs
         .iter()
         .filter_map(|d| Some((parameter(d, key)?, d.figures.as_ref()?.get(figure)?)))
@@ -307,7 +324,7 @@ fn curve(runs: &[&Done], key: &str, figure: &str, title: &str) -> Vec<Line> {
     at.sort_by(|a, b| a.0.total_cmp(&b.0));
     at.dedup_by_key(|(x, _)| *x);
     // Two points are no curve.
-    if at.len() < 3 { Vec::new() } else { vec![Line { name: title.to_owned(), at }] }
+    (at.len() >= 3).then(|| Line { name: name.to_owned(), is_before: false, at })
 }
 
 fn bars(
@@ -328,12 +345,25 @@ fn bars(
             commit,
             d.plan.linux_now.iter().find(|(n, _)| n == figure).map(|(_, v)| ("Linux now", *v)),
         ];
+        let before = compare::before(runs, d).and_then(|before| before.figures.as_ref());
+        let change = |who: &str, value: f64| {
+            let name = match who {
+                "lowwater" => figure,
+                _ => beside.filter(|(name, _)| *name == who)?.1,
+            };
+            Some(compare::change(before?.get(name)?, value))
+        };
         let values = [Some(("lowwater", figures.get(figure)?))].into_iter().chain(others).flatten();
         let values: Vec<_> = values
             .map(|(who, value)| {
+                let change = change(who, value);
                 let value = value / picture.per;
                 // The digits are those of the table.
-                json!({"who": who, "value": rounded(value), "text": short(value)})
+                let mut bar = json!({"who": who, "value": rounded(value), "text": short(value)});
+                if let Some(change) = change {
+                    bar["change"] = json!(change);
+                }
+                bar
             })
             .collect();
         Some(json!({"name": d.plan.label(), "values": values}))
@@ -348,65 +378,6 @@ fn bars(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Runs over other lines have pictures of their own, whose titles say which.
-    #[test]
-    fn runs_that_were_asked_for_beside_others_stand_by_their_kind() {
-        use crate::args::LabOptions;
-        use crate::lab::catalog::EXPERIMENTS;
-        use lowwater_sim::scenario::Figures;
-        let experiment = EXPERIMENTS.iter().find(|e| e.name == "notsent-lowat").expect("it is there");
-        let pictures = |wanted: &[&str]| {
-            let variant = wanted.iter().map(|name| (*name).to_owned()).collect();
-            let options = LabOptions {
-                variant,
-                set: Vec::new(),
-                seed: 1,
-                seeds: 1,
-                json: false,
-                uml: false,
-                out: None,
-                report: None,
-            };
-            let variants = experiment.variants.iter().filter(|v| wanted.contains(&v.name));
-            let done: Vec<Done> = experiment
-                .plan(variants, &options, false)
-                .expect("a plan")
-                .into_iter()
-                .map(|plan| {
-                    let series = vec![Point { unsent_bytes: 1, at_s: 5.0, ..Point::default() }];
-                    let mut figures = Figures::default();
-                    figures.series = series;
-                    Done {
-                        plan,
-                        figures: Some(figures),
-                        broken: None,
-                        runs: 1,
-                        spread: Vec::new(),
-                        wall_s: 0.0,
-                    }
-                })
-                .collect();
-            let all = all(experiment, &done.iter().collect::<Vec<_>>());
-            let told = |picture: &Value| {
-                let names = picture["lines"].as_array().into_iter().flatten();
-                let names: Vec<_> = names.filter_map(|line| line["name"].as_str()).collect();
-                format!("{}: {}", picture["title"].as_str().unwrap_or_default(), names.join(" "))
-            };
-            all.iter().map(told).collect::<Vec<_>>()
-        };
-        let title = "Written and not sent, by flow";
-        assert_eq!(
-            pictures(&["seed-unset", "bbr-unset", "cubic-unset"]),
-            [
-                format!("{title}; 200 Mbit/s and 100 ms: cubic-unset bbr-unset"),
-                format!("{title}; 10 Gbit/s and 100 ms: seed-unset")
-            ]
-        );
-        assert_eq!(pictures(&["seed-unset"]), [format!("{title}: seed-unset")]);
-        // Under the same conditions they stand with the others.
-        assert_eq!(pictures(&["cubic-unset", "cubic-16384"]), [format!("{title}: cubic-unset cubic-16384")]);
-    }
 
     #[test]
     fn peaks_survive_thinning() {

@@ -1,6 +1,7 @@
 //! What the lab prints: a bar on a terminal, a table or JSON on stdout, files in a directory.
 use super::bounds::{OutOfBounds, out_of_bounds};
 use super::catalog::{EXPERIMENTS, Grid, Variant, number, report, setting_value};
+use super::compare::{self, Role};
 use super::runs::{Done, Event};
 use super::seeds::together;
 use super::{LabOptions, report as page, table};
@@ -141,7 +142,9 @@ impl Render {
             }
             Event::Done(done) => {
                 self.bar.set_message(format!("{} {}", done.plan.experiment.name, done.plan.name));
-                let line = object(&done).to_string();
+                let mut line = object(&done);
+                compare::object(&done, &self.done).into_iter().for_each(|(name, value)| line[name] = value);
+                let line = line.to_string();
                 self.write_files(&done, &line)?;
                 if self.json {
                     self.print(&line)?;
@@ -161,7 +164,8 @@ impl Render {
         let Some((dir, runs)) = &mut self.out else { return Ok(()) };
         let name = done.plan.name.replace('/', "-").replace('%', "pct");
         let seed = if done.plan.asked.seeds > 1 { format!("-seed{}", done.plan.seed) } else { String::new() };
-        let name = format!("{}-{name}{seed}", done.plan.experiment.name);
+        let before = if done.plan.role == Role::AsItIs { "-as-it-is" } else { "" };
+        let name = format!("{}-{name}{before}{seed}", done.plan.experiment.name);
         writeln!(runs, "{line}")
             .and_then(|()| std::fs::write(dir.join(format!("{name}.csv")), series(done)))
             .and_then(|()| match packets(done) {

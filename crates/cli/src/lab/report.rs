@@ -1,7 +1,7 @@
 //! The report: one page that needs nothing beside it, with the tables and pictures of all runs that ended.
 use super::catalog::{Column, EXPERIMENTS, Experiment, report as parameters};
 use super::runs::Done;
-use super::{bounds, picture, table, words};
+use super::{bounds, compare, picture, table, words};
 use serde_json::{Value, json};
 
 const PAGE: &str = include_str!("report/page.html");
@@ -39,7 +39,7 @@ fn section(experiment: &Experiment, done: &[&Done]) -> Value {
     let groups = table::by_conditions(experiment, done);
     let several = groups.len() > 1;
     let of_group = |(about, done): &(String, Vec<&Done>)| {
-        let rows = done.iter().map(|d| row(experiment, d));
+        let rows = done.iter().map(|d| row(experiment, d, compare::before(done, d)));
         // The heading of a table says it where all rows are of one kind.
         rows.map(|row| (several.then(|| about.clone()), row)).collect::<Vec<_>>()
     };
@@ -59,6 +59,7 @@ fn section(experiment: &Experiment, done: &[&Done]) -> Value {
         "command": plan.asked.command(experiment.name),
         "heads": heads,
         "rows": rows,
+        "compared": compare::tables(experiment, done),
         "pairs": table::pairs(experiment, done).map(|pairs| {
             let heads: Vec<_> = pairs.heads.iter().map(|head| head.replace('\n', " ")).collect();
             json!({"heads": heads, "rows": pairs.rows})
@@ -70,9 +71,9 @@ fn section(experiment: &Experiment, done: &[&Done]) -> Value {
     section
 }
 
-fn row(experiment: &Experiment, d: &Done) -> Value {
+fn row(experiment: &Experiment, d: &Done, before: Option<&Done>) -> Value {
     let cell = |column| {
-        let told = table::told(d, column);
+        let told = table::told(d, before, column);
         json!({"value": told.ours, "others": told.below()})
     };
     json!({

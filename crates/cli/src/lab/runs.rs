@@ -1,6 +1,7 @@
 //! Runs on all cores, reported in the order of the plan as soon as that is possible.
 use super::asked::{Asked, filled};
 use super::catalog::{Experiment, Measured, Variant};
+use super::compare::Role;
 use super::seeds::Spread;
 use crate::failure::Failure;
 use lowwater_sim::check::Broken;
@@ -32,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) replaced: Vec<(String, String)>,
     /// What was asked of its experiment.
     pub(crate) asked: Arc<Asked>,
+    /// What it is to the run that it is compared with.
+    pub(crate) role: Role,
 }
 
 /// What `--set`, or running all experiments together, made of a run, as far as Linux's figures are concerned.
@@ -63,9 +66,18 @@ impl Given {
 pub(crate) type Then = [(&'static str, Measured); 3];
 
 impl Plan {
-    /// The name as tables and pictures have it: with what `--set` makes of the run, where the name says something else.
+    /// The name as tables and pictures have it: with what `--set` makes of the run, where the name says something else or the run is compared.
     pub(crate) fn label(&self) -> String {
-        self.name.clone() + &with(&self.replaced)
+        match &self.role {
+            Role::Alone => self.name.clone() + &with(&self.replaced),
+            Role::AsItIs => format!("{}{} as it is", self.name, with(&self.replaced)),
+            Role::Changed(by) => self.name.clone() + &with(by),
+        }
+    }
+
+    /// The name in a sentence: that of the catalog, where this alone does not tell the run from another.
+    pub(crate) fn called(&self) -> String {
+        if self.role == Role::Alone { self.name.clone() } else { self.label() }
     }
 
     /// What the variant is, with what takes the place of its own.
@@ -102,7 +114,7 @@ impl Plan {
 
     /// The other is this run, but for the seed.
     pub(crate) fn is_of_the_same_as(&self, other: &Self) -> bool {
-        (self.experiment.name, &self.name) == (other.experiment.name, &other.name)
+        (self.experiment.name, &self.name, &self.role) == (other.experiment.name, &other.name, &other.role)
     }
 
     /// `wanted` names this run or its variant.

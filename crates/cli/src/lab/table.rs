@@ -1,5 +1,6 @@
 //! The tables of the lab: one per experiment with a row per run, and one of before and after.
 use super::catalog::{Column, EXPERIMENTS, Experiment, Measured, Pair};
+use super::compare::{self, Role};
 use super::runs::Done;
 use super::seeds::Spread;
 use super::words;
@@ -16,6 +17,7 @@ pub(super) fn all(done: &[Done], width: Option<usize>) -> String {
         for (about, done) in by_conditions(experiment, &done) {
             text.push(format!("{}: {about}", experiment.name));
             text.extend(changed.take());
+            text.extend(compare::lines(experiment, &done));
             let tables = runs(experiment, &done, width);
             shown.extend(tables.iter().cloned());
             text.extend(tables);
@@ -39,8 +41,13 @@ pub(super) fn all(done: &[Done], width: Option<usize>) -> String {
 /// The runs by what the experiment is with their parameters, where its words name some: a table has those of one kind.
 pub(super) fn by_conditions<'a>(experiment: &Experiment, done: &[&'a Done]) -> Vec<(String, Vec<&'a Done>)> {
     let mut groups: Vec<(String, Vec<&Done>)> = Vec::new();
+    let about = |d: &Done| d.plan.filled(experiment.about);
     for run in done {
-        let about = run.plan.filled(experiment.about);
+        // A run and that of its variant as it is stand together.
+        let is_pair = |d: &&&Done| d.plan.name == run.plan.name;
+        let mut abouts: Vec<_> = done.iter().filter(is_pair).map(|d| about(d)).collect();
+        abouts.dedup();
+        let about = in_one(&abouts);
         match groups.iter_mut().find(|(known, _)| *known == about) {
             Some((_, group)) => group.push(run),
             None => groups.push((about, vec![run])),
@@ -104,11 +111,14 @@ fn runs(experiment: &Experiment, done: &[&Done], width: Option<usize>) -> Vec<St
     let head: Vec<_> =
         [experiment.name].into_iter().chain(heads).chain(["wall s"]).map(str::to_owned).collect();
     let row = |d: &&Done| {
-        let mut row = vec![d.label().replace(" (", "\n(").replace(" with ", "\nwith ").replace(", ", "\n")];
+        let label =
+            d.label().replace(" (", "\n(").replace(" with ", "\nwith ").replace(" as it is", "\nas it is");
+        let mut row = vec![label.replace(", ", "\n")];
+        let before = compare::before(done, d);
         match &d.figures {
             Some(figures) => row.extend(experiment.columns.iter().map(|column| {
                 let cut = if figures.complete || column.figure != "elapsed_s" { "" } else { " (cut)" };
-                let told = told(d, column);
+                let told = told(d, before, column);
                 let below = told.below().into_iter().map(|line| format!("\n{line}"));
                 format!("{}{cut}{}", told.ours, below.collect::<String>())
             })),
@@ -125,6 +135,8 @@ fn runs(experiment: &Experiment, done: &[&Done], width: Option<usize>) -> Vec<St
 pub(super) struct Told {
     /// Here; empty where it was not.
     pub(super) ours: String,
+    /// What became of it by `--set`.
+    change: Option<String>,
     /// The least and the most of several runs, where they differ.
     spread: Option<String>,
     /// By whom, and what.
@@ -135,12 +147,12 @@ impl Told {
     /// What stands below the figure.
     pub(super) fn below(&self) -> Vec<String> {
         let others = self.others.iter().map(|(who, value)| format!("{who} {value}"));
-        self.spread.iter().cloned().chain(others).collect()
+        self.change.iter().chain(&self.spread).cloned().chain(others).collect()
     }
 }
 
-/// A figure of a run beside those of the same variant.
-pub(super) fn told(d: &Done, column: &Column) -> Told {
+/// A figure of a run beside those of the same variant, and of it as it is.
+pub(super) fn told(d: &Done, before: Option<&Done>, column: &Column) -> Told {
     let text = |value: f64| short(value / column.unit);
     let ours = d.figures.as_ref().and_then(|figures| match figures.get(column.figure) {
         // Nothing came that it could have been measured by.
@@ -153,7 +165,9 @@ pub(super) fn told(d: &Done, column: &Column) -> Told {
     let others = then.chain(now.map(|(_, value)| ("Linux now", text(*value)))).collect();
     let spread = d.spread.iter().find(|s| s.figure == column.figure);
     let spread = spread.and_then(|s| spread_text(s, &text(s.least), &text(s.most), d.runs));
-    Told { ours: ours.unwrap_or_default(), spread, others }
+    let value = |d: &Done| d.figures.as_ref()?.get(column.figure);
+    let change = before.and_then(|before| Some(compare::change(value(before)?, value(d)?)));
+    Told { ours: ours.unwrap_or_default(), change, spread, others }
 }
 
 /// The least and the most where they differ, and in how many runs it was measured where that was not in all.
@@ -178,7 +192,7 @@ fn rounds(done: &[&Done]) -> Vec<String> {
         });
         format!(
             "packets x segments by round trip, {}: {}",
-            d.plan.name,
+            d.plan.called(),
             rounds.collect::<Vec<_>>().join(", ")
         )
     });
@@ -195,7 +209,9 @@ pub(super) struct Pairs {
 
 /// Before and after of the runs that are there; `None` where there are no two to compare.
 pub(super) fn pairs(experiment: &Experiment, done: &[&Done]) -> Option<Pairs> {
-    let mut rows: Vec<_> = experiment.pairs.iter().filter_map(|pair| pair_row(pair, done)).collect();
+    let both = |pair| [false, true].into_iter().filter_map(move |changed| pair_row(pair, done, changed));
+    let mut rows: Vec<_> = experiment.pairs.iter().flat_map(both).collect();
+    rows.dedup();
     let [linux, _, commit] = done.first()?.plan.then().map(|(who, _)| who);
     let heads = ["", commit, linux].into_iter().flat_map(|who| ["before", "after"].map(|when| (who, when)));
     let heads =
@@ -209,15 +225,23 @@ pub(super) fn pairs(experiment: &Experiment, done: &[&Done]) -> Option<Pairs> {
     (!rows.is_empty()).then_some(Pairs { heads, rows })
 }
 
-fn pair_row(pair: &Pair, done: &[&Done]) -> Option<Vec<String>> {
+/// Two variants, both as they are or as far as that is so both changed by `--set`.
+fn pair_row(pair: &Pair, done: &[&Done], changed: bool) -> Option<Vec<String>> {
     let (figure, unit) = pair.figure;
-    let ran = |variant: &str| done.iter().find(|d| d.plan.variant.name == variant);
+    let fits = |d: &Done| match d.plan.role {
+        Role::Alone => true,
+        Role::AsItIs => !changed,
+        Role::Changed(_) => changed,
+    };
+    let ran = |variant: &str| done.iter().find(|d| d.plan.variant.name == variant && fits(d));
     let ours = |d: &Done| Some(short(d.figures.as_ref()?.get(figure)? / unit));
     let (before, after) = (ran(pair.before)?, ran(pair.after)?);
     let told = |(_, figures)| of(figures, figure).map_or_else(String::new, |value| short(value / unit));
     let ([linux_before, _, seed_before], [linux_after, _, seed_after]) =
         (before.plan.then().map(told), after.plan.then().map(told));
-    let what = format!("{}\n{} -> {}", after.plan.filled(pair.what), pair.before, pair.after);
+    let with = after.plan.label().split_off(after.plan.name.len());
+    let with = if after.plan.role == Role::Alone { "" } else { &*with };
+    let what = format!("{}\n{} -> {}{with}", after.plan.filled(pair.what), pair.before, pair.after);
     Some(vec![what, ours(before)?, ours(after)?, seed_before, seed_after, linux_before, linux_after])
 }
 
@@ -250,17 +274,8 @@ mod tests {
     use lowwater_sim::scenario::Figures;
 
     /// The command line of a run with these words of `--set`.
-    const fn options(set: Vec<(String, String)>) -> LabOptions {
-        LabOptions {
-            set,
-            seed: 1,
-            seeds: 1,
-            variant: Vec::new(),
-            json: false,
-            uml: false,
-            out: None,
-            report: None,
-        }
+    fn options(set: Vec<(String, String)>) -> LabOptions {
+        LabOptions { set, ..LabOptions::default() }
     }
 
     /// A table of tso-autosize with these words of `--set`, and what that made of its runs.

@@ -56,7 +56,7 @@ fn linux_beside_itself_follows_what_is_set() {
         "measure_s=2",
     ];
     let set = set.iter().flat_map(|words| ["--set", words]);
-    let words: Vec<&str> = asked.into_iter().chain(set).chain(["--uml", "--json"]).collect();
+    let words: Vec<&str> = asked.into_iter().chain(set).chain(["--uml", "--json", "--alone"]).collect();
     let ended = run(&mut lowwater(words), GUEST).ok();
     assert!(
         ended.stderr.contains(
@@ -85,7 +85,7 @@ fn what_fails_beside_itself_ends_nothing_else() {
     // Longer than what tc can say.
     let asked = ["lab", "run", "notsent-lowat", "tso-autosize", "--set", "router=netem delay 5000s"];
     let others = ["--variant", "cubic-262144", "--variant", "2-mss", "--set", "warmup_s=0.1"];
-    let times = ["--set", "measure_s=0.1", "--uml", "--json"];
+    let times = ["--set", "measure_s=0.1", "--alone", "--uml", "--json"];
     let ended = run(&mut lowwater([&asked[..], &others, &times].concat()), GUEST);
     assert_eq!(ended.code(), Some(1), "{ended:?}");
     assert!(

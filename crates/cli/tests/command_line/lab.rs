@@ -157,7 +157,8 @@ fn a_probe_that_never_comes_back_has_no_time() {
     // A packet takes 0.6 s, and it is looked for 0.1 s.
     let run = |more: &[&str]| {
         let asked = ["lab", "run", "small-queues", "--variant", "tsq-100mbit"];
-        say(&[&asked[..], &["--set", "rate_mbps=0.02", "--set", "measure_s=0.1"], more].concat()).ok()
+        let set = ["--alone", "--set", "rate_mbps=0.02", "--set", "measure_s=0.1"];
+        say(&[&asked[..], &set, more].concat()).ok()
     };
     let object = &runs(&run(&["--json"]))[0];
     for figure in ["probe_rtt_ms_min", "probe_rtt_ms_mean", "probe_rtt_ms_max"] {
@@ -200,7 +201,7 @@ fn files_go_into_a_directory() {
 }
 
 /// Words after `lab run`, shortened.
-fn shortened(words: &[&str]) -> Ended {
+pub(super) fn shortened(words: &[&str]) -> Ended {
     let times = ["--set", "warmup_s=0.5", "--set", "measure_s=0.5"];
     say(&[&["lab", "run"], words, &times].concat()).ok()
 }
@@ -211,7 +212,7 @@ fn what_was_changed_stands_in_the_heading_and_pictures_have_what_was_asked_for()
     let file = dir.join("page.html").display().to_string();
     let asked = ["notsent-lowat", "--variant", "cubic-unset", "--variant", "cubic-16384"];
     let set = ["--set", "flows=8", "--set", "rate_mbps=50", "--set", "rtt_ms=80", "--report", &file];
-    let ended = shortened(&[&asked[..], &set].concat());
+    let ended = shortened(&[&asked[..], &set, &["--alone"]].concat());
     let changed = "changed by --set: flows=8, rate_mbps=50, rtt_ms=80, warmup_s=0.5, measure_s=0.5";
     let heading: Vec<_> = ended.stdout.lines().take(2).collect();
     assert!(
@@ -224,7 +225,7 @@ fn what_was_changed_stands_in_the_heading_and_pictures_have_what_was_asked_for()
     assert_eq!(
         section["command"],
         "lowwater lab run notsent-lowat --variant cubic-unset --variant cubic-16384 --set flows=8 --set rate_mbps=50 \
-         --set rtt_ms=80 --set warmup_s=0.5 --set measure_s=0.5"
+         --set rtt_ms=80 --set warmup_s=0.5 --set measure_s=0.5 --alone"
     );
     assert_eq!(section["rows"][0]["about"], "8 flows by cubic, SO_SNDBUF 4,000,000, limit none");
     let pictures = section["pictures"].as_array().expect("a list");
@@ -262,6 +263,7 @@ fn variants_that_set_makes_equal_run_once_and_are_named() {
         "cubic-262144",
         "--set",
         "lowat=262144",
+        "--alone",
     ]);
     assert!(
         ended
@@ -281,7 +283,7 @@ fn variants_that_set_makes_equal_run_once_and_are_named() {
         ),
         "{ended:?}"
     );
-    let bulk = ["lab", "run", "bulk", "--set", "tcp_sack=0", "--set", "bytes=100000", "--json"];
+    let bulk = ["lab", "run", "bulk", "--alone", "--set", "tcp_sack=0", "--set", "bytes=100000", "--json"];
     let ended = say(&[&bulk[..], &["--variant", "cubic", "--variant", "cubic-no-sack"]].concat()).ok();
     let names: Vec<_> =
         runs(&ended).iter().map(|r| r["run"].as_str().unwrap_or_default().to_owned()).collect();
@@ -297,7 +299,7 @@ fn a_name_that_no_longer_fits_says_what_was_set() {
     let dir = Dir::new();
     let file = dir.join("page.html").display().to_string();
     let bulk = ["lab", "run", "bulk", "--variant", "cubic/0%", "--set", "bytes=100000"];
-    let bulk = [&bulk[..], &["--set", "tcp_congestion_control=bbr"]].concat();
+    let bulk = [&bulk[..], &["--set", "tcp_congestion_control=bbr", "--alone"]].concat();
     let ended = say(&[&bulk[..], &["--report", &file]].concat()).ok();
     let own =
         "tcp_congestion_control=bbr takes the place of what these variants set themselves: cubic/0% (cubic)";
@@ -330,7 +332,7 @@ fn defaults_that_are_none_any_more_are_told_behind_the_name() {
     ] {
         let [experiment, variant] = words;
         let ended = shortened(&[experiment, "--variant", variant, "--set", set, "--json"]);
-        let about = runs(&ended)[0]["about"].as_str().unwrap_or_default().to_owned();
+        let about = runs(&ended)[1]["about"].as_str().unwrap_or_default().to_owned();
         assert!(about.ends_with(&format!(" with {set}")), "{about}");
     }
     let same =
@@ -347,19 +349,21 @@ fn defaults_that_are_none_any_more_are_told_behind_the_name() {
         "measure_s=0.1",
         "--json",
     ];
-    let about = runs(&say(&[&["lab", "run"], &late[..]].concat()).ok())[0]["about"].clone();
+    let about = runs(&say(&[&["lab", "run"], &late[..]].concat()).ok())[1]["about"].clone();
     assert!(about.as_str().is_some_and(|a| a.ends_with(" with completions=other")), "{about}");
 }
 
 #[test]
 fn the_heading_has_the_rate_that_holds() {
-    let heading = |words: &[&str]| shortened(words).stdout.lines().next().unwrap_or_default().to_owned();
+    let heading = |words: &[&str]| {
+        shortened(&[words, &["--alone"]].concat()).stdout.lines().next().unwrap_or_default().to_owned()
+    };
     let router = "router=tbf rate 100mbit burst 68000 limit 500000";
     let told =
         heading(&["notsent-lowat", "--variant", "cubic-262144", "--set", router, "--set", "rate_mbps=50"]);
     assert!(told.ends_with("TCP_NOTSENT_LOWAT, 100 Mbit/s and 100 ms"), "{told}");
     let qdisc = "qdisc=tbf rate 10mbit burst 10kb latency 50ms";
-    let set = ["--set", qdisc, "--set", "bytes=100000"];
+    let set = ["--alone", "--set", qdisc, "--set", "bytes=100000"];
     let ended = say(&[&["lab", "run", "bulk", "--variant", "reno/0%"], &set[..]].concat()).ok();
     assert!(
         ended.stdout.starts_with("bulk: a bulk transfer over a path of 10 Mbit/s and 100 ms"),
@@ -463,7 +467,7 @@ fn a_narrow_terminal_has_two_tables_and_a_pipe_one() {
 }
 
 /// The data of a report, and the page around it.
-fn report(page: &str) -> (serde_json::Value, String) {
+pub(super) fn report(page: &str) -> (serde_json::Value, String) {
     let (before, rest) = page.split_once(r#"<script type="application/json" id="data">"#).expect("data");
     let (data, after) = rest.split_once("</script>").expect("its end");
     (serde_json::from_str(data).expect("JSON"), format!("{before}{after}"))
@@ -505,7 +509,8 @@ fn what_flows_have_acknowledged_is_a_sum_that_never_falls() {
     let dir = Dir::new();
     let file = dir.join("page.html").display().to_string();
     let set = ["flows=3", "bytes=2000000"].map(|set| ["--set", set]).concat();
-    say(&[&["lab", "run", "bulk", "--variant", "cubic/0%", "--report", &file], &set[..]].concat()).ok();
+    let asked = ["lab", "run", "bulk", "--variant", "cubic/0%", "--alone", "--report", &file];
+    say(&[&asked, &set[..]].concat()).ok();
     let (data, _) = report(&std::fs::read_to_string(&file).expect("it was written"));
     let [window, acked] = ["Congestion window", "Acknowledged"].map(|title| {
         let pictures = data["experiments"][0]["pictures"].as_array().expect("a list");

@@ -1,5 +1,6 @@
 //! What needs no root: help, mistakes, exit codes, and the lab.
 mod beside;
+mod compare;
 mod drill;
 mod ends;
 mod figures;

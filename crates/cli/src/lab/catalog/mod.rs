@@ -9,6 +9,7 @@ mod small_queues;
 mod tso_autosize;
 
 use super::asked::{Asked, filled};
+use super::compare::{Role, stays};
 use super::near::near;
 use super::picture::Picture;
 use super::runs::{Given, Plan};
@@ -108,7 +109,7 @@ impl Variant {
 }
 
 /// The value of a parameter or a sysctl.
-fn value(scenario: &dyn Scenario, key: &str) -> Option<String> {
+pub(crate) fn value(scenario: &dyn Scenario, key: &str) -> Option<String> {
     let own = scenario.settings().into_iter().find(|s| s.name == key).map(|s| s.value.to_string());
     own.or_else(|| scenario.boxed().sysctl().get(key))
 }
@@ -254,6 +255,7 @@ impl Experiment {
                     given: of_linux,
                     replaced,
                     asked: Arc::clone(&asked),
+                    role: Role::Alone,
                 });
             }
         }
@@ -263,11 +265,16 @@ impl Experiment {
     /// What of the command line is for this experiment.
     fn asked(&self, options: &LabOptions, shorter: Settings) -> Asked {
         let own = |name: &&String| self.variants.iter().any(|v| name.split('/').next() == Some(v.name));
+        let base: Vec<_> = options.base.iter().map(|(key, _)| key.clone()).collect();
+        let both = |key: &&String| stays(self.grid.iter(), &base, key);
         Asked {
             set: options.set.iter().filter(|(key, _)| self.knows(key)).cloned().collect(),
             variants: options.variant.iter().filter(own).cloned().collect(),
             shorter,
             full: Vec::new(),
+            both: options.set.iter().map(|(key, _)| key).filter(both).cloned().collect(),
+            alone: options.alone,
+            base: base.clone(),
             seed: options.seed,
             seeds: options.seeds,
         }
@@ -437,16 +444,7 @@ mod tests {
         let bulk = EXPERIMENTS.iter().find(|e| e.name == "bulk").expect("it is there");
         let refused = |key: &str, value: &str| {
             let set = vec![(key.to_owned(), value.to_owned())];
-            let options = LabOptions {
-                variant: Vec::new(),
-                set,
-                seed: 1,
-                seeds: 1,
-                json: false,
-                uml: false,
-                out: None,
-                report: None,
-            };
+            let options = LabOptions { set, ..LabOptions::default() };
             bulk.plan(bulk.variants.iter(), &options, false).err()
         };
         assert!(refused("mtu", "5").is_some_and(|e| e.contains("576")));

@@ -43,12 +43,25 @@ function axes(picture) {
   ];
 }
 
-/** Lines of the same values lie on each other: the ones above are thinner and broken. */
-const dashOf = (index) => [[], [8, 5], [2, 4], [12, 4, 2, 4], [5, 5], [2, 2]][index % 6];
-const widthOf = (index) => (index % 6 === 0 ? 2.5 : 1.75);
+/**
+ * How the lines of a picture are told apart. Lines of the same values lie on each other: the ones above are thinner and broken.
+ * Where variants stand beside themselves as they are, both have the colour of the variant, and the one as it is is broken;
+ * a single pair has two colours.
+ */
+function looks(picture) {
+  const dashes = [[], [8, 5], [2, 4], [12, 4, 2, 4], [5, 5], [2, 2]];
+  const usual = (line, i) => ({ colour: colour(i), dash: dashes[i % 6], width: i % 6 === 0 ? 2.5 : 1.75 });
+  if (!picture.lines.some((line) => line.before)) return picture.lines.map(usual);
+  if (picture.lines.length <= 2 || picture.kind === "points") return picture.lines.map((line, i) => ({ ...usual(line, i), dash: [], width: i === 0 ? 2.5 : 1.75 }));
+  let hue = -1;
+  return picture.lines.map((line, i) => {
+    if (line.before || !picture.lines[i - 1]?.before) hue += 1;
+    return { colour: colour(hue), dash: line.before ? [3, 4] : [], width: line.before ? 1.25 : 2 };
+  });
+}
 
 /** A piece of a line as it is drawn, or a point, for the legend. */
-function sample(picture, index) {
+function sample(picture, look) {
   const shape = (name, attributes) => {
     const element = document.createElementNS("http://www.w3.org/2000/svg", name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -57,18 +70,18 @@ function sample(picture, index) {
   const svg = shape("svg", { class: "sample", width: 34, height: 10, "aria-hidden": "true" });
   const points = picture.kind === "points";
   svg.append(points
-    ? shape("circle", { cx: 17, cy: 5, r: 3, fill: colour(index) })
-    : shape("line", { x1: 0, x2: 34, y1: 5, y2: 5, stroke: colour(index), "stroke-width": widthOf(index), "stroke-dasharray": dashOf(index).join(" ") }));
+    ? shape("circle", { cx: 17, cy: 5, r: 3, fill: look.colour })
+    : shape("line", { x1: 0, x2: 34, y1: 5, y2: 5, stroke: look.colour, "stroke-width": look.width, "stroke-dasharray": look.dash.join(" ") }));
   return svg;
 }
 
-function look(picture, line, index) {
-  const stroke = colour(index);
+function seriesOf(picture, line, look) {
+  const stroke = look.colour;
   const value = (u, v) => plain(v);
   if (picture.kind === "points") {
     return { label: line.name, stroke, value, paths: () => null, points: { show: true, size: 4, fill: stroke } };
   }
-  return { label: line.name, stroke, value, dash: dashOf(index), width: widthOf(index), spanGaps: true, points: { show: picture.kind === "curve" && line.x.length < 40 } };
+  return { label: line.name, stroke, value, dash: look.dash, width: look.width, spanGaps: true, points: { show: picture.kind === "curve" && line.x.length < 40 } };
 }
 
 /** Lines, points or a curve into a figure that is in the page already. */
@@ -78,19 +91,20 @@ function plot(figure, picture) {
   const tables = picture.lines.map((line) => [line.x, y(line.y)]);
   const lines = tables.length === 1 ? tables[0] : uPlot.join(tables);
   const width = () => Math.max(280, figure.clientWidth - 34);
+  const told = looks(picture);
   const chart = new uPlot({
     width: width(),
     height: 280,
     scales: { x: { time: false, distr: curve ? 3 : 1, log: 10 }, y: picture.log ? { distr: 3 } : { range: (u, low, high) => [0, high > 0 ? high * 1.05 : 1] } },
     axes: axes(picture),
-    series: [{ label: picture.x, value: (u, v) => plain(v) }, ...picture.lines.map((line, i) => look(picture, line, i))],
+    series: [{ label: picture.x, value: (u, v) => plain(v) }, ...picture.lines.map((line, i) => seriesOf(picture, line, told[i]))],
     legend: { live: true },
     cursor: { drag: { x: true, y: false } },
   }, lines, figure);
   // The first one is that of the axis.
   [...figure.querySelectorAll(".u-legend .u-series")].slice(1).forEach((row, i) => {
     const marker = row.querySelector(".u-marker");
-    if (marker) marker.replaceWith(sample(picture, i));
+    if (marker) marker.replaceWith(sample(picture, told[i]));
   });
   new ResizeObserver(() => {
     if (chart.width !== width()) chart.setSize({ width: width(), height: 280 });
@@ -111,7 +125,7 @@ function bars(picture) {
   };
   const bar = (v) => [
     make("span", { class: "who" }, v.who),
-    make("span", { class: "bar" }, make("i", { class: v.who.replace(" full", "").replace("'s", "").replace(/ /g, "-").toLowerCase(), style: `width:${(share(v.value) * 75).toFixed(2)}%` }), grouped(v.text)),
+    make("span", { class: "bar" }, make("i", { class: v.who.replace(" full", "").replace("'s", "").replace(/ /g, "-").toLowerCase(), style: `width:${(share(v.value) * 75).toFixed(2)}%` }), grouped(v.text), v.change ? make("b", { class: "change" }, v.change) : null),
   ];
   const rows = picture.rows.flatMap((row) => [make("span", { class: "run" }, row.name), ...row.values.flatMap(bar)]);
   if (!log) return make("div", { class: "bars" }, ...rows);
@@ -127,6 +141,7 @@ function pictureOf(picture) {
   const unit = picture.unit ? ` (${picture.unit}${scale})` : "";
   const figure = make("figure", {}, make("figcaption", {}, picture.title, make("span", {}, unit)));
   if (picture.kind === "bars") figure.append(bars(picture));
+  if (picture.note) figure.append(make("p", { class: "note" }, picture.note));
   return figure;
 }
 
@@ -159,13 +174,25 @@ function pairsOf(experiment) {
   return boxed("Before and after", make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows)));
 }
 
+/** What --set changes, one table for each variant; of many they are shown when they are asked for. */
+function comparedOf(experiment) {
+  if (!experiment.compared.length) return null;
+  const table = (c) => make("table", {},
+    make("thead", {}, make("tr", {}, ...[c.name, "as it is", c.by, "change"].map((text) => make("th", { scope: "col" }, text)))),
+    make("tbody", {}, ...c.rows.map((row) => make("tr", row.much ? { class: "much" } : {}, ...row.cells.map((text) => make("td", {}, grouped(text)))))));
+  const all = make("div", { class: "compared" }, ...experiment.compared.map((c) => boxed(`What changes: ${c.name}`, table(c))));
+  if (experiment.compared.length <= 4) return all;
+  return make("details", {}, make("summary", {}, `What changes in each of ${experiment.compared.length} variants`), all);
+}
+
 function sectionOf(experiment) {
   const verdict = (text) => make("li", text.startsWith("out of bounds:") ? { class: "out" } : {}, text);
   const figures = experiment.pictures.map(pictureOf);
   const section = make("section", { id: experiment.name },
     make("h2", {}, experiment.name),
     make("p", { class: "about" }, experiment.about, experiment.changed ? "; " : "", make("b", {}, experiment.changed || ""), ". ", /shortened: /.test(experiment.changed) ? "In full: " : "", make("code", {}, experiment.command)),
-    make("div", { class: "pictures" }, ...figures),
+    comparedOf(experiment),
+    make("div", { class: experiment.pictures.some((p) => p.small) ? "pictures many" : "pictures" }, ...figures),
     pairsOf(experiment),
     tableOf(experiment),
     experiment.verdicts.length ? make("ul", { class: "verdicts" }, ...experiment.verdicts.map(verdict)) : null,
