@@ -158,7 +158,7 @@ impl Chance {
                 let fd = self.fd("sdD");
                 let six = self.made.iter().any(|(index, kind)| (*index as Fd, *kind) == (fd, 'D'));
                 let addr = match addr {
-                    // Nobody can be reached at port 0, which the stack says at once.
+                    // Nobody can be reached at port 0: the stack says so of streams at once, and datagram sockets hear nobody then.
                     Name::Inet(addr) if addr.port() == 0 => Name::UNSPEC,
                     // A datagram socket of both families keeps the family of its first peer.
                     Name::Inet(_) if six => Name::Inet("[::1]:80".parse().unwrap()),

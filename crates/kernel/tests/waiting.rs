@@ -1,5 +1,5 @@
-//! One call waits, another is made on its socket or its pipe: what both come to is what the kernel of this host answers (root). Every call that
-//! can wait meets every call that might end its wait.
+//! One call waits, another is made on its socket or its pipe: what both come to is what the kernel of this host answers (root). Each of these
+//! calls that wait meets each of those that might end its wait.
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use lowwater_core::base::Duration;
 use lowwater_drill::{Target as _, World};

@@ -464,10 +464,10 @@ impl Files {
         }
     }
 
-    /// How many sockets are in the index of ports.
+    /// Whoever is in the index of ports is where its own port says.
     #[cfg(test)]
-    pub(crate) fn indexed(&self) -> usize {
-        self.at_ports.len()
+    pub(crate) fn index_is_true(&self) -> bool {
+        self.at_ports.iter().all(|(port, fd)| self.sock(*fd).ok().and_then(Sock::port) == Some(*port))
     }
 
     /// The sockets that may have a port.

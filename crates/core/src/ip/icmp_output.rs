@@ -73,7 +73,9 @@ impl Ip {
         // RFC 4443 section 2.4 (e.3): only an unrecognized option may be reported to the sender of a multicast.
         let multicast_allowed =
             matches!(report, Report::Problem { code: icmp6::UNRECOGNIZED_OPTION, .. }) && about.dst.is_ipv6();
-        if (about.to_group && !multicast_allowed) || about.src.is_unspecified() || is_icmp_error(about.quote)
+        if (about.to_group && !multicast_allowed)
+            || about.src.is_unspecified()
+            || is_unanswerable(about.quote)
         {
             return;
         }
@@ -146,14 +148,16 @@ fn quote(packet: &Packet, max: usize) -> Vec<u8> {
     bytes
 }
 
-/// True for an ICMP error, or an ICMP message that cannot be read: no error may answer it (RFC 1812 section 4.3.2.7).
-fn is_icmp_error(packet: &Packet) -> bool {
+/// No error may answer it: an ICMP error, an ICMP message that cannot be read (RFC 1812 section 4.3.2.7), or over IPv4 another fragment than the first
+/// (RFC 1122 section 3.2.2).
+fn is_unanswerable(packet: &Packet) -> bool {
     let bytes = quote(packet, icmp6::MAX_QUOTED);
     let kind = |at: usize| bytes.get(at).copied();
     match bytes.first().map_or(0, |byte| byte >> 4) {
         4 => Ipv4View::parse_quoted(&bytes).is_ok_and(|view| {
             let query = [0, 8, 9, 10, 13, 14, 15, 16, 17, 18];
-            view.protocol() == protocol::ICMP && !kind(view.header_len()).is_some_and(|k| query.contains(&k))
+            let readable = || kind(view.header_len()).is_some_and(|k| query.contains(&k));
+            view.fragment_offset() > 0 || (view.protocol() == protocol::ICMP && !readable())
         }),
         6 => Ipv6View::parse_quoted(&bytes).is_ok_and(|view| {
             // Where the type is cut off nobody knows (`is_ineligible`).

@@ -160,19 +160,11 @@ impl Ip {
             return Err(DropWhy::NotForUs);
         }
         if let Err(BadOption::Length(at)) = options {
-            let about = About {
-                src: src.into(),
-                dst: dst.into(),
-                to_group: to_group || came.to_group,
-                quote: &packet,
-            };
             // RFC 1122 section 3.2.2.5.
-            self.report(
-                cx,
-                &about,
-                Report::Problem { code: 0, pointer: (ipv4::HEADER_LEN + at) as u32 },
-                out,
-            );
+            let problem = Report::Problem { code: 0, pointer: (ipv4::HEADER_LEN + at) as u32 };
+            let (to_group, packet) = (to_group || came.to_group, trim(packet, total));
+            let about = About { src: src.into(), dst: dst.into(), to_group, quote: &packet };
+            self.report(cx, &about, problem, out);
             return Err(DropWhy::Malformed);
         }
         if view.is_fragment() {

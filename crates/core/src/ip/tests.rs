@@ -449,7 +449,7 @@ fn what_partly_came_to_all_of_a_link_is_answered_by_nobody() {
             out.frames.clear();
             let sent = send_udp(&mut w, &mut hosts[0], src, dst, 2_000);
             take(&mut w, &mut hosts[1], &sent.frames[0].1, group == Some(0), &mut out);
-            w.sleep(60_000);
+            w.sleep(if ip(src).is_ipv4() { 30_000 } else { 60_000 });
             hosts[1].on_timeout(&mut w.cx(), &mut out);
             assert_eq!(out.frames.is_empty(), group == Some(0), "{src}: time exceeded, {group:?}");
         }

@@ -129,7 +129,8 @@ impl Fq {
         self.throttled.add(&mut self.flows, index, until);
     }
 
-    /// What has come for a flow that waits need not wait for what stands behind it, unless by the flow's rate.
+    /// What TCP sends without data, for a flow that waits, need not wait for the data behind it, unless by the flow's rate. Others name their
+    /// times themselves, and are taken by Linux's word.
     fn hasten(&mut self, index: Index) {
         let flow = self.flows.get_mut(index);
         let Some(front) = self.store.front(&flow.queue).filter(|_| flow.waits > 0) else { return };
@@ -267,8 +268,11 @@ impl Qdisc for Fq {
             return refuse(&mut self.stats, packet, gone);
         }
         self.stats.enter(size);
+        let of_tcp = self.reader.has_departure(&packet);
         self.store.push_by_time(&mut flow.queue, Waiting { packet, size, at });
-        self.hasten(index);
+        if of_tcp {
+            self.hasten(index);
+        }
         if let Some(idle) = self.flows.wake(index, cx.now) {
             let flow = self.flows.get_mut(index);
             if idle >= self.config.refill_delay {

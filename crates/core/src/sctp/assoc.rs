@@ -434,6 +434,12 @@ impl Assoc {
         self.path_change(id, change);
     }
 
+    /// The peer has promised an answer: its path is well, and a shutdown that waits for the answer no nearer to its end.
+    pub(super) fn on_put_off(&mut self, id: PathId) {
+        let change = self.paths.on_alive(id, false);
+        self.path_change(id, change);
+    }
+
     /// Something stayed without answer on this path, which backs off; true while the association goes on.
     pub(super) fn on_error(&mut self, cx: &mut Cx<'_>, id: PathId) -> bool {
         self.errors = self.errors.saturating_add(1);

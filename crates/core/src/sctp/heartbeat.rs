@@ -93,14 +93,18 @@ impl Heartbeat {
         self.last_sent = now;
     }
 
-    /// A HEARTBEAT is written: the number that its answer must carry, a new one where none is out, and how many had it.
-    pub fn ask(&mut self, cx: &mut Cx<'_>) -> (u64, u8) {
-        if self.nonce == 0 {
-            (self.nonce, self.asked) = (cx.rng.next_u64() | 1, 0);
+    /// What the next HEARTBEAT says: the number that its answer must carry, a new one where none is out, and how many will have had it.
+    pub fn question(&self, cx: &mut Cx<'_>) -> (u64, u8) {
+        match self.nonce {
+            0 => (cx.rng.next_u64() | 1, 1),
+            nonce => (nonce, self.asked.wrapping_add(1)),
         }
-        self.asked = self.asked.wrapping_add(1);
-        (self.wanted, self.asked_at) = (false, cx.now);
-        (self.nonce, self.asked)
+    }
+
+    /// That HEARTBEAT was written.
+    pub const fn ask(&mut self, now: Instant, question: (u64, u8)) {
+        (self.nonce, self.asked) = question;
+        (self.wanted, self.asked_at) = (false, now);
     }
 
     /// When something was last sent.

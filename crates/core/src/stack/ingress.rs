@@ -208,7 +208,7 @@ impl Stack {
         data.truncate(stated - UDP_HEADER_LEN);
         let local = SocketAddr::new(ingress.dst, tuple.local_port);
         let datagram = Datagram { data, peer: tuple.remote(), local };
-        if self.ip.is_group(ingress.dst) {
+        if ingress.to_group && self.ip.is_group(ingress.dst) {
             return self.udp_to_all(&tuple, &datagram);
         }
         match self.udp_receiver(&tuple) {

@@ -81,18 +81,19 @@ impl Host {
         if self.files.is_full() {
             return Err(Errno::EMFILE);
         }
-        let sock = self.files.sock(fd)?.clone();
         if self.sctp(fd)?.style != Style::One {
             return Err(Errno::EOPNOTSUPP);
         }
+        let sock = self.files.sock(fd)?;
         let Kind::Listener(listener) = sock.kind else { return Err(Errno::EINVAL) };
+        let (nonblocking, timeout) = (sock.nonblocking, sock.knobs.rcvtimeo);
         let (id, peer) = match self.stack.sctp_accept(self.now, listener) {
             Ok(accepted) => accepted,
-            Err(Error::WouldBlock) if p.hurries(sock.nonblocking, None) => return Err(Errno::EAGAIN),
-            Err(Error::WouldBlock) => return p.wait(self.now, sock.knobs.rcvtimeo),
+            Err(Error::WouldBlock) if p.hurries(nonblocking, None) => return Err(Errno::EAGAIN),
+            Err(Error::WouldBlock) => return p.wait(self.now, timeout),
             Err(e) => return Err(e.into()),
         };
-        let mut child = sock.child(id, flags & SOCK_NONBLOCK != 0);
+        let mut child = self.files.sock(fd)?.child(id, flags & SOCK_NONBLOCK != 0);
         if let Some(sctp) = &mut child.sctp {
             sctp.named = None;
         }

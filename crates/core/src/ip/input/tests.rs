@@ -102,6 +102,7 @@ fn options_of_ipv4_have_lengths_that_can_be() {
         v4("10.0.0.1", "10.0.0.2", move |b| {
             b[0] = 0x46;
             b[20..24].copy_from_slice(&options);
+            b.extend_from_slice(&[9; 18]);
         })
     };
     let mut h = Host::new(Link::Ip);
@@ -113,6 +114,17 @@ fn options_of_ipv4_have_lengths_that_can_be() {
         let (_, sent) = h.out.frames.pop().expect("a parameter problem");
         let bytes = sent.to_bytes();
         assert_eq!((&bytes[20..22], bytes[24]), (&[12, 0][..], pointer), "{bad:?}");
+        assert_eq!(bytes.len(), 28 + 28, "without what the link has added");
+    }
+    // Of a datagram in fragments the first one tells (RFC 1122 section 3.2.2).
+    let bad = [1, 148, 4, 0];
+    for (offset, answers) in [(0, 1), (9, 0)] {
+        let fragment = v4("10.0.0.1", "10.0.0.2", |b| {
+            (b[0], b[6], b[7]) = (0x46, 0x20, offset);
+            b[20..24].copy_from_slice(&bad);
+        });
+        assert_eq!(h.why(fragment), Some(DropWhy::Malformed));
+        assert_eq!(h.out.frames.drain(..).count(), answers, "at {offset}");
     }
 }
 

@@ -258,3 +258,22 @@ fn zeros_that_linux_takes_mean_what_they_mean_there() {
         "a power of two, as tc makes it"
     );
 }
+
+/// A peer that has us acknowledge while data waits for its time makes no more entries than there are flows.
+#[test]
+fn what_passes_by_a_packet_that_waits_leaves_nothing_behind() {
+    let mut rig = Rig::new("fq");
+    let far = START.plus_nanos(9_000_000_000);
+    rig.add(1, 0, far);
+    assert!(matches!(rig.next(), Dequeued::NotBefore(at) if at == far));
+    for number in 1..10_000 {
+        rig.now = rig.now.plus_nanos(100_000);
+        rig.add(1, number, rig.now);
+        let Dequeued::Packet(passes) = rig.next() else { panic!("it is due") };
+        assert_eq!(label(&passes).1, number);
+        assert!(matches!(rig.next(), Dequeued::NotBefore(at) if at == far));
+        assert!(rig.q.throttled.entries() <= 66, "{}", rig.q.throttled.entries());
+    }
+    assert_eq!(rig.drain().len(), 1);
+    assert_eq!((rig.q.throttled.len(), rig.q.throttled.entries()), (0, 0));
+}

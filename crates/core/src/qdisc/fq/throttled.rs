@@ -4,8 +4,11 @@ use crate::base::Instant;
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// By time, and then in the order in which they began to wait. A heap, since its places serve again where a tree's do not; a flow whose time
-/// changes gets another entry, and the one before is passed over. There are no more entries than flows and packets.
+/// Entries that may be passed over before anybody clears them away.
+const SPARE: u64 = 64;
+
+/// By time, and then in the order in which they began to wait. A heap, since its places serve again where a tree's do not. A flow whose time
+/// changes gets another entry, and the one before is passed over; there are at most twice as many entries as flows that wait, and [`SPARE`].
 #[derive(Debug, Default)]
 pub(super) struct Throttled {
     heap: BinaryHeap<Reverse<(Instant, u64, Index)>>,
@@ -26,6 +29,15 @@ impl Throttled {
         self.len += u64::from(flow.waits == 0);
         flow.waits = self.number;
         self.heap.push(Reverse((until, self.number, index)));
+        if self.heap.len() as u64 > 2 * self.len + SPARE {
+            // As many are cleared away as came since the last time.
+            self.heap.retain(|&Reverse((_, number, index))| flows.get_mut(index).waits == number);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> usize {
+        self.heap.len()
     }
 
     /// When the first one may go on.

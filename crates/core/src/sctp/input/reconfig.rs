@@ -245,7 +245,7 @@ impl Assoc {
         // Who answers lives; but a promise does not end a shutdown (`on_reconf_timer`).
         let puts_off = result == result::IN_PROGRESS && self.state == State::ShutdownPending;
         if let Some(path) = self.pending.reconf.as_ref().and_then(|reconf| reconf.path()) {
-            self.on_alive(path, puts_off);
+            if puts_off { self.on_put_off(path) } else { self.on_alive(path, false) }
         }
         let waits = match ask {
             _ if result == result::IN_PROGRESS => return self.on_promise(cx),

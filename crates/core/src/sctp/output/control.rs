@@ -216,16 +216,16 @@ impl Assoc {
         if !path.hb.wanted || !self.state.beats() {
             return 0;
         }
-        let (nonce, asked) = path.hb.ask(cx);
-        let info = heartbeat_info(nonce, writing.path, asked);
+        let question = path.hb.question(cx);
+        let info = heartbeat_info(question.0, writing.path, question.1);
         let param = Param::HeartbeatInfo(&info);
         let mut list = TlvList::default();
         list.push(param.stated_len(), |out| param.emit(out));
         if !writing.bundle.chunk(&Chunk::Heartbeat(Tlvs::new(list.as_slice()))) {
             // The next packet has room.
-            path.hb.wanted = true;
             return 0;
         }
+        path.hb.ask(cx.now, question);
         writing.refreshes = true;
         cx.count.own.sctp_heartbeats += 1;
         1

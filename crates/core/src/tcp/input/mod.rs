@@ -120,8 +120,8 @@ impl Conn {
         match time_wait.input(cx, seg) {
             TimeWaitVerdict::Drop(why) => Disposition::Drop(why),
             TimeWaitVerdict::Reply(out) => {
-                // As of one that the stack answers by itself (`tcp_v4_send_ack`).
-                cx.count.tcp.out_segs += 1;
+                // As of one that the stack answers by itself (`tcp_v4_send_ack`). Several in a row before the flow's turn get one answer.
+                cx.count.tcp.out_segs += u64::from(self.out.reset.is_none());
                 self.out.reset = Some(Box::new(out));
                 Disposition::Done
             }
