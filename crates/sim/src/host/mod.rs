@@ -267,7 +267,7 @@ impl Host {
                 if let Some(capture) = outside.capture {
                     capture.packet(outside.host, now, Direction::In, &packet);
                 }
-                if cfg!(debug_assertions) {
+                if segments::WATCHED {
                     self.segments.received(&packet);
                 }
                 self.core.receive(now, packet);
@@ -350,7 +350,7 @@ impl Host {
             let Some(pipe) = pipe.as_deref_mut() else { return Submit::Dropped };
             let owner = packet.owner;
             let (_, bytes) = wire_size(&packet);
-            let copy = (capture.is_some() || cfg!(debug_assertions)).then(|| packet.clone());
+            let copy = (capture.is_some() || segments::WATCHED).then(|| packet.clone());
             let noted = ledger.departures.is_some().then(|| departure(at, *host, &packet));
             let answer = pipe.submit(at, packet);
             let filled = matches!(answer, Submitted::Filled);
@@ -361,7 +361,7 @@ impl Host {
                         departures.push(noted);
                     }
                     if let Some(copy) = copy {
-                        if cfg!(debug_assertions) {
+                        if segments::WATCHED {
                             segments.sent(&copy);
                         }
                         if let Some(capture) = capture.as_mut() {
