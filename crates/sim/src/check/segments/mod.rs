@@ -44,7 +44,7 @@ struct Side {
 struct Flow {
     own: Option<Side>,
     peer: Option<Side>,
-    /// A SYN that has come and is not answered.
+    /// The SYN that came last: one that is not answered, or a copy of one that is, which may open another connection.
     syn: Option<Side>,
 }
 
@@ -186,8 +186,14 @@ impl Flow {
         let side = Side::of(segment);
         let answers = |own: &&mut Side| segment.flags.ack() && segment.ack == own.isn.wrapping_add(1);
         match (&mut self.peer, self.own.as_mut().filter(answers)) {
-            // Its clock has gone on.
-            (Some(peer), _) if peer.isn == side.isn => peer.ticks(segment),
+            (Some(peer), _) if peer.isn == side.isn => {
+                // Its clock has gone on.
+                peer.ticks(segment);
+                // Where the connection is gone by now, a copy that was late is a SYN like any other (RFC 9293 section 3.5).
+                if !segment.flags.ack() {
+                    self.syn = Some(side);
+                }
+            }
             (None, Some(own)) => {
                 own.begins_at(side.isn);
                 self.peer = Some(side);
@@ -218,7 +224,10 @@ impl Flow {
             return Ok(());
         }
         let answered = |side: &Side| segment.ack == side.isn.wrapping_add(1);
-        if let Some(mut syn) = self.syn.take_if(|syn| answered(syn)) {
+        // One that is sent again is of the connection that is there, whose peer may have gone on.
+        if !self.peer.as_ref().is_some_and(answered)
+            && let Some(mut syn) = self.syn.take_if(|syn| answered(syn))
+        {
             syn.begins_at(segment.seq);
             self.peer = Some(syn);
         }

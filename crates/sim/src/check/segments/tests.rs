@@ -166,3 +166,24 @@ fn a_syn_that_never_came_is_not_answered_and_one_that_is_answered_again_counts_t
     say(&mut s, Says { flags: ACK, window: 1_000, len: 801, ..DATA });
     assert!(s.wrong(true).is_err_and(|what| what.contains("window ends at 900")));
 }
+
+/// A copy of a SYN that comes when its connection is gone opens another one.
+#[test]
+fn a_late_copy_of_a_syn_may_open_another_connection_and_does_not_undo_one_that_is_open() {
+    let syn = Says { seq: 500, flags: SYN, window: 800, options: &OPTIONS, ..Says::default() };
+    let answer =
+        Says { seq: 99, ack: 501, flags: SYN | ACK, window: 8_000, options: &OPTIONS, ..Says::default() };
+    let answered_again = |isn: u32| {
+        let mut s = Segments::new(true);
+        hear(&mut s, syn);
+        say(&mut s, answer);
+        hear(&mut s, Says { seq: 501, ack: 100, flags: ACK, window: 100, len: 10, ..Says::default() });
+        hear(&mut s, syn);
+        say(&mut s, Says { seq: isn, ..answer });
+        assert_eq!(s.wrong(true), Ok(()));
+        say(&mut s, Says { seq: isn + 1, ack: 511, flags: ACK, window: 1_000, ..Says::default() });
+        s.wrong(true)
+    };
+    assert!(answered_again(1_234).is_err_and(|what| what.contains("nothing has come from 501 on")));
+    assert_eq!(answered_again(99), Ok(()));
+}
