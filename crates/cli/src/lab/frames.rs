@@ -64,7 +64,8 @@ fn title(picture: &Picture, runs: &[&Done]) -> String {
     in_one(&titles)
 }
 
-/// Cuts off what few lines have where all others have long ended, which would be squeezed by it; says which lines go on.
+/// Cuts off what few lines have where all others, and more than half, have long ended, which would be squeezed by it; says which lines go on. Of what is
+/// compared by `--set` neither side is cut off as a whole.
 pub(super) fn cut(lines: &mut [Line]) -> Option<String> {
     let end = |line: &Line| line.at.last().map_or(0.0, |(x, _)| *x);
     let mut ends: Vec<f64> = lines.iter().map(end).collect();
@@ -73,9 +74,16 @@ pub(super) fn cut(lines: &mut [Line]) -> Option<String> {
         return None;
     }
     ends.sort_by(f64::total_cmp);
-    let majority = ends.len().div_ceil(2);
-    let last =
-        (majority..ends.len()).find(|at| ends[*at] >= MUCH_LONGER * ends[at - 1]).map(|at| ends[at - 1])?;
+    let majority = ends.len() / 2 + 1;
+    let ended_long = |at: &usize| ends[at - 1] > 0.0 && ends[*at] >= MUCH_LONGER * ends[at - 1];
+    let last = (majority..ends.len()).find(ended_long).map(|at| ends[at - 1])?;
+    let goes_on = |is_of: fn(&Line) -> bool| {
+        let mut side = lines.iter().filter(|line| is_of(line)).peekable();
+        side.peek().is_some() && side.all(|line| end(line) > last)
+    };
+    if goes_on(|line| line.is_before) || goes_on(|line| line.is_changed) {
+        return None;
+    }
     let longer = lines.iter().filter(|line| end(line) > last);
     let told: Vec<_> = longer.map(|line| format!("{} ends at {} s", line.name, short(end(line)))).collect();
     for line in lines {
@@ -89,6 +97,37 @@ mod tests {
     use super::*;
     use crate::lab::picture::all;
     use lowwater_sim::scenario::Point;
+
+    /// What a line is to `--set`, and where it ends.
+    fn lines(of: &[(&str, f64)]) -> Vec<Line> {
+        let line = |(role, end): &(&str, f64)| Line {
+            name: (*role).to_owned(),
+            is_before: *role == "as it is",
+            is_changed: *role == "changed",
+            at: vec![(0.0, 1.0), (*end, 1.0)],
+        };
+        of.iter().map(line).collect()
+    }
+
+    #[test]
+    fn few_lines_are_cut_where_most_have_ended_and_never_what_is_asked_about() {
+        let told = |of: &[(&str, f64)]| cut(&mut lines(of));
+        let (before, now) = ("as it is", "changed");
+        // Half of the lines are what was asked about.
+        assert_eq!(told(&[(before, 5.0), (now, 11.0), (before, 5.0), (now, 11.0)]), None);
+        assert_eq!(told(&[(before, 11.0), (now, 5.0), (before, 11.0), (now, 5.0)]), None);
+        assert_eq!(told(&[(before, 5.0), (now, 5.0), (before, 11.0), (now, 11.0)]), None);
+        // Few they may be, and are all of it.
+        assert_eq!(told(&[("", 5.0), (before, 5.0), (now, 11.0)]), None);
+        assert_eq!(told(&[("", 5.0), (before, 11.0), (now, 5.0)]), None);
+        // Nothing is nothing to cut at.
+        assert_eq!(told(&[("", 0.0), ("", 0.0), ("", 0.0), ("", 11.0)]), None);
+        let one_of = [(before, 5.0), (now, 5.0), (before, 5.0), (now, 11.0)];
+        assert_eq!(told(&one_of).as_deref(), Some("cut where the others have ended: changed ends at 11 s"));
+        let mut few = lines(&one_of);
+        cut(&mut few);
+        assert_eq!(few.iter().map(|line| line.at.len()).collect::<Vec<_>>(), [2, 2, 2, 1]);
+    }
 
     /// Runs over other lines have pictures of their own, whose titles say which.
     #[test]

@@ -81,7 +81,9 @@ pub(super) struct Line {
     /// As the legend has it.
     pub(super) name: String,
     /// It is of a variant as it is, beside which one with `--set` stands.
-    is_before: bool,
+    pub(super) is_before: bool,
+    /// It is of one with `--set`.
+    pub(super) is_changed: bool,
     /// Its points.
     pub(super) at: Vec<(f64, f64)>,
 }
@@ -119,8 +121,12 @@ pub(super) fn all(experiment: &Experiment, done: &[&Done]) -> Vec<Value> {
 /// A picture of these runs as the page takes it; `None` where nothing of them is to be seen.
 pub(super) fn draw(picture: &Picture, runs: &[&Done], title: &str) -> Option<Value> {
     let of_each = |line: &dyn Fn(&Done) -> Vec<(f64, f64)>| {
-        let of =
-            |d: &&Done| Line { name: d.plan.label(), is_before: d.plan.role == Role::AsItIs, at: line(d) };
+        let of = |d: &&Done| Line {
+            name: d.plan.label(),
+            is_before: d.plan.role == Role::AsItIs,
+            is_changed: is_changed(d),
+            at: line(d),
+        };
         let lines = runs.iter().map(of);
         lines.filter(|line| !line.at.is_empty()).collect::<Vec<_>>()
     };
@@ -306,7 +312,7 @@ fn curves(runs: &[&Done], key: &str, figure: &str, title: &str) -> Vec<Line> {
         let own: Vec<_> = runs.iter().filter(own).filter(|d| changed || !is_changed(d)).copied().collect();
         let with = own.iter().find(|d| is_changed(d)).map(|d| d.plan.label().split_off(d.plan.name.len()));
         let name = with.unwrap_or_else(|| " as it is".to_owned());
-        Some(Line { is_before: !changed, ..curve(&own, key, figure, name.trim())? })
+        Some(Line { is_before: !changed, is_changed: changed, ..curve(&own, key, figure, name.trim())? })
     };
     [false, true].into_iter().filter_map(of).collect()
 }
@@ -324,7 +330,7 @@ fn curve(runs: &[&Done], key: &str, figure: &str, name: &str) -> Option<Line> {
     at.sort_by(|a, b| a.0.total_cmp(&b.0));
     at.dedup_by_key(|(x, _)| *x);
     // Two points are no curve.
-    (at.len() >= 3).then(|| Line { name: name.to_owned(), is_before: false, at })
+    (at.len() >= 3).then(|| Line { name: name.to_owned(), is_before: false, is_changed: false, at })
 }
 
 fn bars(
