@@ -70,9 +70,9 @@ impl Asked {
         let list = |pairs: &mut dyn Iterator<Item = (&str, &str)>| {
             pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
         };
-        // Where nothing is compared nothing is told apart.
+        // Where nothing is compared nothing is told apart, but `--base` is what it is.
         let whole = self.alone || self.set.iter().all(|(key, _)| self.both.contains(key));
-        let in_both = |key: &String| !whole && self.both.contains(key);
+        let in_both = |key: &String| self.both.contains(key) && (!whole || self.base.contains(key));
         let words = |both: bool| {
             let own = self.set.iter().filter(|(key, _)| in_both(key) == both);
             list(&mut own.map(|(key, value)| (key.as_str(), value.as_str())))
@@ -194,6 +194,11 @@ mod tests {
         );
         assert_eq!(asked.changed().as_deref(), Some("changed by --set: flows=8, qdisc=fq maxrate 48mbit"));
         assert_eq!(Asked::default().changed(), None);
+        let based = Asked { base: vec!["flows".into()], both: vec!["flows".into()], ..asked };
+        let said = "changed by --set: qdisc=fq maxrate 48mbit; in all runs: flows=8";
+        assert_eq!(based.changed().as_deref(), Some(said));
+        let alone = Asked { set: vec![pair("flows", "8")], ..based };
+        assert_eq!(alone.changed().as_deref(), Some("in all runs: flows=8"));
         let often = Asked { seed: 4, seeds: 3, ..Asked::default() };
         assert_eq!(often.command("bulk"), "lowwater lab run bulk --seed 4 --seeds 3");
         let said = "medians of 3 seeds, 4 to 6; below each the least and the most; samples over time are of the first";

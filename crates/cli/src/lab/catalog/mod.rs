@@ -223,7 +223,7 @@ impl Experiment {
         let shorter = if short { self.short } else { &[] };
         let variants: Vec<_> = variants.collect();
         let full = variants.iter().filter(|v| v.full && !shorter.is_empty()).map(|v| v.name).collect();
-        let asked = Arc::new(Asked { full, ..self.asked(options, shorter) });
+        let asked = Arc::new(Asked { full, ..self.asked(&variants, options, shorter) });
         let (seed, set) = (asked.seed, &asked.set);
         let mut plans = Vec::new();
         for variant in variants {
@@ -263,10 +263,11 @@ impl Experiment {
     }
 
     /// What of the command line is for this experiment.
-    fn asked(&self, options: &LabOptions, shorter: Settings) -> Asked {
+    fn asked(&self, variants: &[&Variant], options: &LabOptions, shorter: Settings) -> Asked {
         let own = |name: &&String| self.variants.iter().any(|v| name.split('/').next() == Some(v.name));
         let base: Vec<_> = options.base.iter().map(|(key, _)| key.clone()).collect();
-        let both = |key: &&String| stays(self.grid.iter(), &base, key);
+        // What names the runs of one variant may be what another is asked about.
+        let both = |key: &&String| variants.iter().all(|v| stays(self.grid.iter().chain(v.grid), &base, key));
         Asked {
             set: options.set.iter().filter(|(key, _)| self.knows(key)).cloned().collect(),
             variants: options.variant.iter().filter(own).cloned().collect(),
@@ -437,6 +438,21 @@ mod tests {
             let titles = e.pictures.iter().map(|p| p.title).chain(e.pairs.iter().map(|p| p.what));
             titles.for_each(|text| assert!(!filled(text, &*(e.make)()).contains('{'), "{text}"));
         }
+    }
+
+    #[test]
+    fn what_names_the_runs_of_all_variants_is_in_both() {
+        let small_queues = EXPERIMENTS.iter().find(|e| e.name == "small-queues").expect("it is there");
+        let key = "tcp_limit_output_bytes";
+        let both = |names: &[&str]| {
+            let options =
+                LabOptions { set: vec![(key.to_owned(), "131072".to_owned())], ..LabOptions::default() };
+            let variants = small_queues.variants.iter().filter(|v| names.contains(&v.name));
+            let plans = small_queues.plan(variants, &options, false).expect("a plan");
+            plans[0].asked.both.clone()
+        };
+        assert_eq!(both(&["caps"]), [key]);
+        assert_eq!(both(&["caps", "tsq-1gbit"]), [""; 0]);
     }
 
     #[test]
