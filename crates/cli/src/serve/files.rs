@@ -166,10 +166,10 @@ fn listed(dir: &OwnedFd, names: &[Vec<u8>], most: usize) -> io::Result<String> {
             more += 1;
             continue;
         }
+        // It may have gone meanwhile, or nothing may be known of what this directory holds.
         let stat = statat(dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW).ok();
-        let kind = stat.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode));
-        let size = stat.filter(|_| kind != FileType::Symlink).map(|stat| stat.st_size);
-        entries.push((name.to_owned(), kind == FileType::Directory, size));
+        let (slash, told) = told(stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_size)));
+        entries.push((name.to_owned(), slash, told));
     }
     entries.sort();
     let shown = escape(&[b"/".as_slice(), &names.join(&b'/')].concat());
@@ -178,16 +178,24 @@ fn listed(dir: &OwnedFd, names: &[Vec<u8>], most: usize) -> io::Result<String> {
     if !names.is_empty() {
         page.push_str("<a href=\"../\">../</a>\n");
     }
-    for (name, is_dir, size) in entries {
-        let slash = if is_dir { "/" } else { "" };
-        let size = size.map_or_else(|| "link".to_owned(), |size| size.to_string());
-        let _ = writeln!(page, "<a href=\"{}{slash}\">{}{slash}</a>  {size}", encode(&name), escape(&name));
+    for (name, slash, told) in entries {
+        let _ = writeln!(page, "<a href=\"{}{slash}\">{}{slash}</a>  {told}", encode(&name), escape(&name));
     }
     if more > 0 {
         let _ = writeln!(page, "{more} more are not listed; each is there under its name");
     }
     page.push_str("</pre>\n");
     Ok(page)
+}
+
+/// What follows an entry's name, and what stands behind that: its size, where it is known.
+fn told(of: Option<(FileType, i64)>) -> (&'static str, String) {
+    match of {
+        Some((FileType::Directory, size)) => ("/", size.to_string()),
+        Some((FileType::Symlink, _)) => ("", "link".to_owned()),
+        Some((_, size)) => ("", size.to_string()),
+        None => ("", "?".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -83,6 +83,14 @@ fn listings_escape_names() {
 }
 
 #[test]
+fn an_entry_of_which_nothing_is_known_is_no_link() {
+    assert_eq!(told(None), ("", "?".to_owned()));
+    assert_eq!(told(Some((FileType::Symlink, 9))), ("", "link".to_owned()));
+    assert_eq!(told(Some((FileType::RegularFile, 9))), ("", "9".to_owned()));
+    assert_eq!(told(Some((FileType::Directory, 64))), ("/", "64".to_owned()));
+}
+
+#[test]
 fn a_listing_tells_what_it_leaves_out_and_nothing_from_outside() {
     let tree = Tree::new("many");
     symlink("../../secret", tree.0.join("root/sub/out")).unwrap();
