@@ -230,7 +230,7 @@ fn lab() -> Outcome {
     // A scenario of one's own is followed there too.
     let own =
         ["notsent-lowat", "--variant", "cubic-262144", "--uml", "--set", "flows=3", "--set", "rate_mbps=20"];
-    let times = ["--set", "rtt_ms=20", "--set", "warmup_s=1", "--set", "measure_s=2"];
+    let times = ["--set", "rtt_ms=20", "--set", "warmup_s=1", "--set", "measure_s=2", "--alone"];
     run(cargo(&["run", "--release", "--quiet", "--", "lab", "run"]).args(own).args(times))
 }
 
