@@ -1,4 +1,4 @@
-//! Checks that a writer is bounded by its low-water mark: TCP_NOTSENT_LOWAT, and the send buffer.
+//! Checks that a writer is bounded by its low-water mark, TCP_NOTSENT_LOWAT: it looks at what is not sent yet, not at the send buffer as a whole.
 use crate::host::Core;
 use lowwater_core::base::SocketId;
 use lowwater_core::tcp::SocketOptions;
