@@ -1,4 +1,5 @@
 //! Runs other programs from the workspace's root and says plainly when they fail.
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -33,6 +34,12 @@ pub(crate) fn program<S: AsRef<str>>(name: &str, args: &[S]) -> Command {
 pub(crate) fn run(command: &mut Command) -> Outcome {
     let status = command.status().map_err(|e| format!("{}: {e}", describe(command)))?;
     if status.success() { Ok(()) } else { Err(format!("{}: {status}", describe(command))) }
+}
+
+/// Becomes this program: Ctrl-C and the exit code are its own.
+pub(crate) fn become_it(command: &mut Command) -> Outcome {
+    let e = command.exec();
+    Err(format!("{}: {e}", describe(command)))
 }
 
 /// Runs to the end, hands its standard output through line by line, and shows each line to `watch`.

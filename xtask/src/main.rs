@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Chore::Ci { stages, list: false } => ci::run_stages(&stages),
         Chore::Tidy => tidy::run(),
         Chore::Test { rest } => tools::test(&rest),
-        Chore::Sim { rest } => tools::sim(&rest),
+        Chore::Sim { rest } => tools::sim_itself(&rest),
         Chore::Properties { seed, rounds } => properties::run_all(seed, rounds),
         Chore::Fuzz { rest } => tools::fuzz(&rest),
         Chore::Bench { rest } => tools::bench(&rest),

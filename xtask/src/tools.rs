@@ -1,14 +1,25 @@
 //! Chores that hand their arguments on to another program of the workspace.
-use crate::command::{Outcome, cargo, run};
+use crate::command::{Outcome, become_it, cargo, run};
+use std::process::Command;
 
 /// The tests of the workspace.
 pub(crate) fn test(rest: &[String]) -> Outcome {
     run(&mut cargo(&with(&["test", "--workspace"], rest)))
 }
 
-/// The simulator, optimised but with every assertion on.
+/// The simulator, as a stage of CI.
 pub(crate) fn sim(rest: &[String]) -> Outcome {
-    run(&mut cargo(&with(&["run", "--quiet", "--profile", "sim", "-p", "lowwater-sim", "--"], rest)))
+    run(&mut simulator(rest))
+}
+
+/// The simulator in place of this program, so that it ends with what the simulator says: 130 after Ctrl-C.
+pub(crate) fn sim_itself(rest: &[String]) -> Outcome {
+    become_it(&mut simulator(rest))
+}
+
+/// Optimised but with every assertion on.
+fn simulator(rest: &[String]) -> Command {
+    cargo(&with(&["run", "--quiet", "--profile", "sim", "-p", "lowwater-sim", "--"], rest))
 }
 
 /// The fuzzer, in the simulator's profile.
