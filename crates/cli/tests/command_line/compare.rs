@@ -18,15 +18,22 @@ fn names(of: &Value) -> Vec<&str> {
     drawn.iter().map(|l| l["name"].as_str().unwrap_or_default()).collect()
 }
 
+/// The number that follows these words.
+fn number_after(text: &str, words: &str) -> f64 {
+    let rest = text.split_once(words).unwrap_or_else(|| panic!("no '{words}' in {text}")).1;
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    rest[..end].parse().unwrap_or_else(|_| panic!("no number behind '{words}' in {text}"))
+}
+
 #[test]
 fn a_knob_stands_beside_the_variant_as_it_is() {
     let (data, ended) = page(&ASKED);
     let table = &ended.stdout;
     assert!(table.contains("\nchanged by --set: tcp_limit_output_bytes=131072; in all runs: warmup_s=0.5, "));
     let line = table.lines().find(|l| l.starts_with("tsq-1gbit with")).expect("what changes");
-    assert!(
-        line.contains("probe ms mean 1.") && line.contains(" %); ") && line.ends_with("within 1 %: Mbit/s")
-    );
+    assert!(line.contains(" %); ") && line.ends_with("within 1 %: Mbit/s"), "{line}");
+    let probe = line.split_once("probe ms mean ").expect("a figure that changes").1;
+    assert!(number_after(line, "probe ms mean ") > number_after(probe, " -> "), "{line}");
     // Both rows, and below the figures of the second what became of them.
     assert_eq!(table.matches("│ tsq-1gbit ").count(), 2, "{table}");
     assert!(
@@ -69,7 +76,7 @@ fn what_it_is_beside_is_the_run_without_the_setting() {
     assert_eq!(told[3]["changed"], serde_json::json!({"tcp_limit_output_bytes": "131072"}));
     let of = |run: usize| told[run]["figures"]["probe_rtt_ms_mean"].as_f64().expect("a number");
     let times = told[3]["times"]["probe_rtt_ms_mean"].as_f64().expect("a number");
-    assert!((times - of(3) / of(1)).abs() < 1e-9 && times < 0.6, "{times}");
+    assert!((times - of(3) / of(1)).abs() < 1e-9 && times < 1.0, "{times}");
     assert!(told[3]["times"]["capped_per_s"].is_null(), "nothing has no multiple");
 }
 
@@ -196,7 +203,7 @@ fn a_curve_over_a_limit_has_a_second_one() {
     }
 }
 
-/// Five transfers end after 5 s, and one without SACK after 29.
+/// A transfer without SACK ends long after the others.
 #[test]
 fn one_long_run_does_not_stretch_the_axis_of_the_others() {
     let dir = Dir::new();
@@ -207,8 +214,10 @@ fn one_long_run_does_not_stretch_the_axis_of_the_others() {
     for picture in data["experiments"][0]["pictures"].as_array().expect("a list") {
         let end = |line: &Value| line["x"].as_array().and_then(|x| x.last()?.as_f64()).expect("a line");
         let ends: Vec<_> = picture["lines"].as_array().expect("a list").iter().map(end).collect();
-        assert!(ends.len() == 4 && ends.iter().all(|end| *end < 6.0), "{ends:?}");
         let note = picture["note"].as_str().expect("it is told");
-        assert!(note.contains("cubic-no-sack/0% ends at 29.") && !note.contains("reno"), "{note}");
+        let long = number_after(note, "cubic-no-sack/0% ends at ");
+        assert!(note.ends_with(" s") && !note.contains("reno"), "{note}");
+        // It is drawn no longer than the others, and a little beyond.
+        assert!(ends.len() == 4 && ends.iter().all(|end| *end * 1.5 < long), "{ends:?}: {note}");
     }
 }
