@@ -6,6 +6,17 @@ use lowwater_core::base::{Counters, Cx, Instant, Pool, Pressure, Rng, Sysctl};
 use lowwater_core::packet::Packet;
 use lowwater_core::qdisc::{Any, Dequeued, Fate, Gone, LinkFacts, Qdisc as _};
 
+/// A queueing discipline and what it stands before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QdiscSpec {
+    /// Its name and options in the words of `tc`.
+    pub words: String,
+    /// The line's rate in bits per second; 0 is unlimited.
+    pub rate: u64,
+    /// The link's MTU, of which a discipline makes a quantum, a burst or what it never drops. It lets pass what is larger.
+    pub mtu: u16,
+}
+
 /// What the core's layers are given, here for one queue.
 struct Surroundings {
     rng: Rng,
@@ -45,12 +56,12 @@ pub struct Discipline {
 }
 
 impl Discipline {
-    /// `words` as `tc` has them; `rate` in bits per second (0 unlimited).
+    /// The queue and the line of a link.
     ///
     /// # Errors
     /// The sentence about a wrong word.
-    pub fn new(words: &str, rate: u64, rng: Rng) -> Result<Self, String> {
-        let mut qdisc: Any = words.parse()?;
+    pub fn new(spec: &QdiscSpec, rng: Rng) -> Result<Self, String> {
+        let mut qdisc: Any = spec.words.parse()?;
         let mut around = Surroundings {
             rng,
             sysctl: Sysctl::default(),
@@ -58,9 +69,9 @@ impl Discipline {
             trace: Trace::default(),
             pool: Pool::default(),
         };
-        qdisc.attach(&mut around.cx(Instant::ZERO), &LinkFacts::ip(1_500));
+        qdisc.attach(&mut around.cx(Instant::ZERO), &LinkFacts::ip(spec.mtu));
         let (line, free_at, not_before) = (None, Instant::ZERO, None);
-        Ok(Self { qdisc, around, gone: Gone::default(), rate, line, free_at, not_before })
+        Ok(Self { qdisc, around, gone: Gone::default(), rate: spec.rate, line, free_at, not_before })
     }
 
     fn account(&mut self, effects: &mut Effects) {

@@ -1,5 +1,6 @@
 //! A pipe described by numbers: what scenarios write and swarms draw.
 pub use super::delay::DelaySpec;
+pub use super::discipline::QdiscSpec;
 pub use super::loss::LossSpec;
 pub use super::nic::{Carry, NicSpec};
 use super::{
@@ -32,8 +33,8 @@ pub struct PipeSpec {
     pub mtu_silent: bool,
     /// The router's queue.
     pub queue: Option<QueueSpec>,
-    /// A queueing discipline in the words of `tc` and the line's rate in bits per second (0 unlimited), instead of `queue`.
-    pub qdisc: Option<(String, u64)>,
+    /// A queueing discipline before a line, instead of `queue`.
+    pub qdisc: Option<QdiscSpec>,
     /// Losses.
     pub loss: LossSpec,
     /// Chance of duplication.
@@ -55,8 +56,8 @@ impl PipeSpec {
         if self.mtu != 0 {
             stages.push(Box::new(Mtu::new(self.mtu, self.mtu_silent)));
         }
-        if let Some((words, rate)) = &self.qdisc {
-            let discipline = Discipline::new(words, *rate, rng.fork("qdisc"));
+        if let Some(spec) = &self.qdisc {
+            let discipline = Discipline::new(spec, rng.fork("qdisc"));
             stages.push(Box::new(discipline.expect("words that were read before")));
         } else if let Some(q) = self.queue {
             stages.push(Box::new(Queue::new(q.rate, q.packets, q.bytes, q.mark_bytes)));

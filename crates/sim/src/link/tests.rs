@@ -1,5 +1,5 @@
 //! Laws of links: every packet is accounted for, rates hold, order is kept unless asked otherwise.
-use super::spec::{Carry, DelaySpec, LossSpec, NicSpec, QueueSpec};
+use super::spec::{Carry, DelaySpec, LossSpec, NicSpec, QdiscSpec, QueueSpec};
 use super::*;
 use bytes::Bytes;
 use lowwater_core::base::{FlowId, Rng, SocketId};
@@ -171,7 +171,8 @@ fn any_discipline_stands_before_a_line_and_the_account_balances() {
         "netem delay 3ms 1ms loss 5% duplicate 5% rate 8mbit limit 50",
         "fq maxrate 4mbit",
     ] {
-        let spec = PipeSpec { qdisc: Some((words.into(), 8_000_000)), ..PipeSpec::default() };
+        let qdisc = QdiscSpec { words: words.into(), rate: 8_000_000, mtu: 1_500 };
+        let spec = PipeSpec { qdisc: Some(qdisc), ..PipeSpec::default() };
         let mut pipe = spec.build(&Rng::new(4));
         let (mut got, mut none) = (0, Vec::new());
         for n in 0..400_u64 {
@@ -197,6 +198,24 @@ fn any_discipline_stands_before_a_line_and_the_account_balances() {
             pipe.counts()
         );
     }
+}
+
+/// A packet of the link's MTU is no queue that stands, whatever time it takes (`codel_should_drop`).
+#[test]
+fn a_discipline_knows_the_mtu_of_its_link() {
+    let dropped = |mtu| {
+        let words = "codel limit 50 target 1ms interval 5ms".into();
+        let spec = PipeSpec { qdisc: Some(QdiscSpec { words, rate: 8_000_000, mtu }), ..PipeSpec::default() };
+        let mut pipe = spec.build(&Rng::new(4));
+        // Five of a thousand bytes wait all the time: one comes when one leaves.
+        for n in 0..200_u64 {
+            let now = Instant::from_millis(n.saturating_sub(5));
+            pipe.advance(now, &mut Vec::new());
+            pipe.accept(now, packet(n, 1_000, false));
+        }
+        pipe.counts().dropped()
+    };
+    assert_eq!((dropped(9_000), dropped(1_500) > 0), (0, true));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::app::{Bulk, BulkSpec, Pace, Sink};
 use crate::check::Broken;
 use crate::host::HostSpec;
 use crate::link::PipeSpec;
-use crate::link::spec::{Carry, DelaySpec, LossSpec, NicSpec, QueueSpec};
+use crate::link::spec::{Carry, DelaySpec, LossSpec, NicSpec, QdiscSpec, QueueSpec};
 use crate::world::{Recording, To, World};
 use lowwater_core::base::time::nanos;
 use lowwater_core::base::{Duration, Instant, Rng};
@@ -163,7 +163,7 @@ fn build(params: &BulkParams) -> World {
     let forward = PipeSpec {
         nic: if own { nic(params.rate, params.queue_bytes) } else { nic(FAST, 0) },
         queue: (!own).then_some(queue),
-        qdisc: words.filter(|_| !own).map(|words| (words, params.rate)),
+        qdisc: words.filter(|_| !own).map(|words| QdiscSpec { words, rate: params.rate, mtu: params.mtu }),
         loss: LossSpec { random_ppm: params.loss_ppm, ..LossSpec::default() },
         ..PipeSpec::default()
     };

@@ -3,7 +3,7 @@ use super::knobs::NO_QDISC;
 use crate::check::Broken;
 use crate::host::HostSpec;
 use crate::link::PipeSpec;
-use crate::link::spec::{Carry, DelaySpec, NicSpec, QueueSpec};
+use crate::link::spec::{Carry, DelaySpec, NicSpec, QdiscSpec, QueueSpec};
 use crate::world::{Recording, To, World};
 use lowwater_core::base::time::nanos;
 use lowwater_core::base::{Duration, Instant, Sysctl};
@@ -50,7 +50,8 @@ impl Duo<'_> {
         let words = if self.qdisc == NO_QDISC { "" } else { self.qdisc };
         let a = world.add_host(HostSpec { qdisc: words.to_owned(), ..host(A, self.caps) });
         let b = world.add_host(host(B, DeviceCaps::offloading(self.caps.mtu)));
-        let router = (self.router != NO_QDISC).then(|| (self.router.to_owned(), 0));
+        let words = (self.router != NO_QDISC).then(|| self.router.to_owned());
+        let router = words.map(|words| QdiscSpec { words, rate: 0, mtu: self.caps.mtu });
         let forward = PipeSpec {
             nic: Some(self.line.clone()),
             queue: self.queue,
