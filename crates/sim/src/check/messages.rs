@@ -1,7 +1,7 @@
 //! Checks that every message of an association arrives once, whole, and in the order of its stream, and all that must.
 use crate::app::pattern;
 use lowwater_core::sctp::RecvInfo;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The checker's name in reports.
 pub const NAME: &str = "messages";
@@ -37,6 +37,8 @@ struct Flow {
 #[derive(Debug, Default)]
 pub struct Messages {
     flows: BTreeMap<Way, Flow>,
+    /// Associations that are up, or were, at their servers.
+    accepted: BTreeSet<u32>,
 }
 
 /// The key of a message's bytes.
@@ -61,6 +63,17 @@ impl Messages {
     #[must_use]
     pub fn next(&self, way: Way) -> u32 {
         self.flows.get(&way).map_or(0, |f| f.sent.len() as u32)
+    }
+
+    /// The association of this number has come up at its server.
+    pub fn accept(&mut self, number: u32) {
+        self.accepted.insert(number);
+    }
+
+    /// It has: the server may end it before its client hears that it is up.
+    #[must_use]
+    pub fn was_accepted(&self, number: u32) -> bool {
+        self.accepted.contains(&number)
     }
 
     /// The stack took the next message.

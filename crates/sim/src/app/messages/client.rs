@@ -29,10 +29,12 @@ impl Talk {
     }
 
     fn no_start(&mut self, io: &mut Io<'_>, e: Option<Error>) {
-        // Where the cookie has come and its acknowledgement is lost, the server is up and may give up first: its ABORT is a refusal here.
-        let late = self.spec.may_fail && matches!(e, Some(Error::TimedOut | Error::Refused));
-        // The server may abort it before we hear that it is up.
-        let aborted = !self.spec.end.is_good() && e == Some(Error::Refused);
+        let late = self.spec.may_fail && e == Some(Error::TimedOut);
+        // Where the cookie has come and its acknowledgement is lost, the server is up, and may give up first or abort it as it was told to: its ABORT is a
+        // refusal here. Nobody else may refuse.
+        let ends_it = self.spec.may_fail || !self.spec.end.is_good();
+        let up = io.ledger.messages.was_accepted(self.spec.number.into());
+        let aborted = ends_it && up && e == Some(Error::Refused);
         if !late && !aborted {
             io.fail(NAME, format!("association {} never began: {e:?}", self.spec.number));
         }

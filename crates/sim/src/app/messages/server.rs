@@ -34,6 +34,7 @@ impl Hear {
                 io.fail(NAME, format!("an association from {peer} was never opened"));
                 continue;
             };
+            io.ledger.messages.accept(spec.number.into());
             let _ = io.core.stack_mut().sctp_set_options(io.now, id, spec.options[1].clone());
             let peers = io.core.stack().sctp_addrs(id).map(|(_, peers)| peers).unwrap_or_default();
             let peers = peers.iter().map(SocketAddr::ip).collect();
