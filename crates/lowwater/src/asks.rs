@@ -73,15 +73,24 @@ impl Asks {
         self.listeners.get_mut(&listener)?.incoming.pop_front()
     }
 
-    /// The application accepts this flow and waits for the connection.
-    pub(crate) fn expect(&mut self, listener: SocketId, (request, tuple): Asked, wakes: &mut Wakes) {
-        let Some(ask) = self.listeners.get_mut(&listener) else { return };
-        // The flow's handshake before this one has failed, and whoever waited for that has not looked yet.
-        if let Some((_, Birth::Expected(waker))) =
-            ask.accepted.insert(tuple, (request, Birth::Expected(None)))
-        {
-            wakes.extend(waker);
+    /// The application accepts this flow and waits for the connection, now that the core goes on with the request: one that has lapsed must not
+    /// take the place of the flow's next. A connection of the flow before this one that nobody has fetched is returned, to be closed.
+    #[must_use = "it is to be closed"]
+    pub(crate) fn expect(
+        &mut self,
+        listener: SocketId,
+        (request, tuple): Asked,
+        wakes: &mut Wakes,
+    ) -> Option<SocketId> {
+        let before =
+            self.listeners.get_mut(&listener)?.accepted.insert(tuple, (request, Birth::Expected(None)));
+        match before?.1 {
+            Birth::Arrived(id) => return Some(id),
+            // The flow's handshake before this one has failed, and whoever waited for that has not looked yet.
+            Birth::Expected(waker) => wakes.extend(waker),
+            Birth::Failed => {}
         }
+        None
     }
 
     /// The application waits no more; a connection that has arrived is returned, to be closed.
@@ -177,9 +186,9 @@ mod tests {
         let [first, second] = [(); 2].map(|()| (requests.insert(()), tuple));
         let (mut asks, mut wakes) = (Asks::default(), Wakes::new());
         asks.insert(listener);
-        asks.expect(listener, first, &mut wakes);
+        assert_eq!(asks.expect(listener, first, &mut wakes), None);
         asks.gone(listener, &tuple, &mut wakes);
-        asks.expect(listener, second, &mut wakes);
+        assert_eq!(asks.expect(listener, second, &mut wakes), None);
         let mut poll = |asks: &mut Asks, asked| asks.poll(listener, asked, Waker::noop(), &mut wakes);
         assert!(matches!(poll(&mut asks, second), Some(Birth::Expected(_))));
         assert!(matches!(poll(&mut asks, first), Some(Birth::Failed)));
