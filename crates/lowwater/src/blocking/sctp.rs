@@ -201,8 +201,8 @@ impl SctpSocket {
     /// # Errors
     /// As [`sctp::SctpSocket::connect`].
     pub fn connect(&self, addrs: impl ToSocketAddrs) -> io::Result<AssocId> {
-        let mut attempt = Box::pin(self.socket.connect(addrs));
-        super::wait(None, |cx| attempt.as_mut().poll(cx))
+        let mut attempt = self.socket.attempt(addrs)?;
+        super::wait(None, |cx| attempt.poll(cx))
     }
 
     /// Queues a message for an association, which is copied.
@@ -226,8 +226,9 @@ impl SctpSocket {
     /// # Errors
     /// As [`sctp::SctpSocket::send_to`].
     pub fn send_to(&self, data: &[u8], peer: SocketAddr, info: SendInfo) -> io::Result<AssocId> {
-        let mut sending = Box::pin(self.socket.send_to(data, peer, info));
-        self.mode.writing(|cx| sending.as_mut().poll(cx))
+        let to = self.socket.found_or_opened(peer)?;
+        self.send(to, data, info)?;
+        Ok(to)
     }
 
     /// The next message or notification of any association, with its name.

@@ -12,7 +12,6 @@ use bytes::Bytes;
 use lowwater_core::base::{Error, Instant, SocketId};
 use lowwater_core::sctp::{Received, SendInfo, State};
 use lowwater_core::stack::Stack as Core;
-use std::future::poll_fn;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::task::{Context, Poll};
@@ -52,7 +51,7 @@ impl SctpAssociation {
         options: &ConnectOptions,
     ) -> io::Result<Self> {
         let assoc = Self::open(stack, addrs, options)?;
-        poll_fn(|cx| assoc.poll_connected(cx)).await?;
+        polled(|cx| assoc.poll_connected(cx)).await?;
         Ok(assoc)
     }
 
@@ -188,7 +187,7 @@ impl SctpAssociation {
     /// [`io::ErrorKind::InvalidInput`] for a stream that does not exist; when the stack was shut down.
     pub async fn writable_stream(&self, stream: u16) -> io::Result<()> {
         self.call(|core, _, id| why::no_such_stream(core, id, stream).map_or(Ok(()), Err))?;
-        poll_fn(|cx| {
+        polled(|cx| {
             self.sock.poll(cx, Side::Write, |core, now, id| match core.sctp_poll_stream(now, id, stream)? {
                 true => Ok(()),
                 false => Err(Error::WouldBlock),
@@ -205,7 +204,7 @@ impl SctpAssociation {
     pub async fn finish(&self) -> io::Result<()> {
         // Who is over already has nothing to close.
         self.shutdown()?;
-        poll_fn(|cx| self.poll_closed(cx)).await
+        polled(|cx| self.poll_closed(cx)).await
     }
 
     /// Waits until the association is over, as a poll function.

@@ -12,7 +12,6 @@ use crate::stack::Stack;
 use bytes::Bytes;
 use lowwater_core::base::{Error, Instant, SocketId};
 use lowwater_core::sctp::{Received, SctpOptions, SendInfo};
-use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::task::{Context, Poll};
@@ -52,18 +51,15 @@ impl SctpSocket {
     /// # Errors
     /// Those of [`SctpAssociation::connect`]; [`io::ErrorKind::AddrInUse`] when there is one with this peer.
     pub async fn connect(&self, addrs: impl ToSocketAddrs) -> io::Result<AssocId> {
+        let mut attempt = self.attempt(addrs)?;
+        polled(|cx| attempt.poll(cx)).await
+    }
+
+    /// Begins to open an association, for who waits for it.
+    pub(crate) fn attempt(&self, addrs: impl ToSocketAddrs) -> io::Result<Attempt<'_>> {
         let remotes = all(addrs)?;
         let id = self.sock.handle.enter_live(|inner, now, _| self.open(inner, now, &remotes, true))?;
-        let mut attempt = Attempt { socket: self, id, up: false };
-        poll_fn(|cx| {
-            let polled = self.poll_assoc(cx, AssocId(id), |inner, _| connected(&mut inner.core, id));
-            polled.map(|result| {
-                attempt.up = result.is_ok();
-                result
-            })
-        })
-        .await?;
-        Ok(AssocId(id))
+        Ok(Attempt { socket: self, id, up: false })
     }
 
     /// The association with the peer at this address.
@@ -117,7 +113,7 @@ impl SctpSocket {
     /// # Errors
     /// Those of [`SctpAssociation::send`].
     pub async fn send_bytes(&self, to: AssocId, data: Bytes, info: SendInfo) -> io::Result<()> {
-        poll_fn(|cx| self.poll_send(cx, to, &data, info)).await
+        polled(|cx| self.poll_send(cx, to, &data, info)).await
     }
 
     /// Queues a message for the peer at this address and opens the association if there is none: the message goes with the
@@ -126,12 +122,17 @@ impl SctpSocket {
     /// # Errors
     /// Those of [`SctpAssociation::send`], [`io::ErrorKind::NetworkUnreachable`].
     pub async fn send_to(&self, data: &[u8], peer: SocketAddr, info: SendInfo) -> io::Result<AssocId> {
-        let to = self.sock.handle.enter_live(|inner, now, _| match self.find(inner, peer) {
-            Some(id) => Ok(AssocId(id)),
-            None => self.open(inner, now, &[peer], false).map(AssocId),
-        })?;
+        let to = self.found_or_opened(peer)?;
         self.send(to, data, info).await?;
         Ok(to)
+    }
+
+    /// The association with the peer at this address; it is opened if there is none.
+    pub(crate) fn found_or_opened(&self, peer: SocketAddr) -> io::Result<AssocId> {
+        self.sock.handle.enter_live(|inner, now, _| match self.find(inner, peer) {
+            Some(id) => Ok(AssocId(id)),
+            None => self.open(inner, now, &[peer], false).map(AssocId),
+        })
     }
 
     /// [`send_bytes`](Self::send_bytes) as a poll function.
@@ -167,7 +168,7 @@ impl SctpSocket {
     /// [`io::ErrorKind::BrokenPipe`] when it is over.
     pub async fn writable(&self, to: AssocId) -> io::Result<()> {
         use lowwater_core::tcp::Ready;
-        poll_fn(|cx| {
+        polled(|cx| {
             self.poll_assoc(cx, to, |inner, now| match inner.core.poll(now, to.0).0 & Ready::OUT.0 {
                 0 => Err(Error::WouldBlock),
                 _ => Ok(()),
@@ -320,10 +321,20 @@ fn send(inner: &mut Inner, now: Instant, to: AssocId, data: &Bytes, info: SendIn
 }
 
 /// An association whose handshake somebody waits for; who gives up waiting gives it up.
-struct Attempt<'a> {
+pub(crate) struct Attempt<'a> {
     socket: &'a SctpSocket,
     id: SocketId,
     up: bool,
+}
+
+impl Attempt<'_> {
+    /// Waits until it is up; its name.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<AssocId>> {
+        let id = AssocId(self.id);
+        let polled = self.socket.poll_assoc(cx, id, |inner, _| connected(&mut inner.core, id.0));
+        self.up = matches!(polled, Poll::Ready(Ok(())));
+        polled.map_ok(|()| id)
+    }
 }
 
 impl Drop for Attempt<'_> {

@@ -1,13 +1,13 @@
 //! A peer that wants to connect, before its SYN is answered: accept, refuse, or keep silent.
 use super::stream::TcpStream;
 use crate::asks::Birth;
+use crate::coop::polled;
 use crate::error::{io_error, stopped};
 use crate::registry::Wakes;
 use crate::shared::{Handle, Inner};
 use crate::sock::Sock;
 use lowwater_core::base::{Error, Instant, SocketId, Tuple};
 use lowwater_core::stack::{Decision, RequestId};
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -60,7 +60,7 @@ impl Incoming {
     /// [`io::ErrorKind::ConnectionAborted`] when the listener is gone meanwhile.
     pub async fn accept(mut self) -> io::Result<TcpStream> {
         self.asked.accept()?;
-        let sock = poll_fn(|cx| self.asked.poll(cx)).await?;
+        let sock = polled(|cx| self.asked.poll(cx)).await?;
         Ok(TcpStream { sock })
     }
 

@@ -10,7 +10,6 @@ use crate::sock::Sock;
 use crate::stack::Stack;
 use bytes::Bytes;
 use lowwater_core::tcp::{SocketOptions, TcpInfo, WaitReport};
-use std::future::poll_fn;
 use std::io;
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -67,7 +66,7 @@ impl TcpStream {
         let mut last = invalid("no address to connect to");
         for remote in addr.to_socket_addrs()? {
             match start_connect(&stack.handle, remote, options) {
-                Ok(sock) => match poll_fn(|cx| sock.poll_connected(cx)).await {
+                Ok(sock) => match polled(|cx| sock.poll_connected(cx)).await {
                     Ok(()) => return Ok(Self { sock }),
                     Err(e) => last = e,
                 },

@@ -1,8 +1,11 @@
 //! Many associations a socket.
 use crate::world::{addr, next, on, soon, two, whole};
-use lowwater::sctp::{AssocChange, AssocInfo, ListenOptions, Notification, Received, State, Subscriptions};
+use lowwater::sctp::{AssocChange, AssocId, AssocInfo, ListenOptions, Notification};
+use lowwater::sctp::{Received, State, Subscriptions};
 use lowwater::{SctpAssociation, SctpSocket, Stack};
 use std::io::ErrorKind;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 /// A socket on port 7 of the first stack that hears of associations.
@@ -218,4 +221,71 @@ async fn a_socket_has_so_many_associations_and_aborts_others() {
     })
     .await;
     assert_eq!(server.assocs().len(), 2);
+}
+
+/// A task that waits for nothing, since what it asks for is there each time, shares its thread. A thread of its own, so that one
+/// that does not is a failure.
+fn lets_others_run<F: AsyncFn()>(what: &str, prepare: impl AsyncFnOnce() -> F + Send + 'static) {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let busy = prepare().await;
+            let others = async {
+                for _ in 0..100 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                () = async { loop { busy().await } } => {}
+                () = others => {}
+            }
+        });
+        tell.send(())
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect(what);
+}
+
+#[test]
+fn tasks_that_never_wait_for_an_association_let_others_run() {
+    async fn connected() -> ((Stack, Stack), SctpSocket, AssocId, SctpSocket) {
+        let stacks = two();
+        let server = server(&stacks.0);
+        let client = SctpSocket::bind(&stacks.1, "10.0.1.2:0").await.unwrap();
+        let to = soon(client.connect("10.0.1.1:7")).await.unwrap();
+        (stacks, client, to, server)
+    }
+    lets_others_run("writable", async || {
+        let (stacks, client, to, server) = connected().await;
+        async move || {
+            let _held = (&stacks, &server);
+            client.writable(to).await.unwrap();
+        }
+    });
+    lets_others_run("writable_stream", async || {
+        let (stacks, client, to, server) = connected().await;
+        let alone = client.peel_off(to).unwrap();
+        async move || {
+            let _held = (&stacks, &client, &server);
+            alone.writable_stream(0).await.unwrap();
+        }
+    });
+    // Each ends at once, with an error.
+    lets_others_run("send", async || {
+        let (stacks, client, to, server) = connected().await;
+        drop(client.peel_off(to).unwrap());
+        async move || {
+            let _held = (&stacks, &server);
+            client.send(to, b"x", on(0)).await.unwrap_err();
+        }
+    });
+    lets_others_run("finish", async || {
+        let (stacks, client, to, server) = connected().await;
+        let alone = client.peel_off(to).unwrap();
+        async move || {
+            let _held = (&stacks, &client, &server);
+            alone.finish().await.unwrap();
+        }
+    });
 }
