@@ -241,14 +241,28 @@ impl Driver {
 
     /// Nobody is left waiting for a stack that has ended, however it ended.
     fn stop(&mut self) {
+        // Last, also where the program's code panics when it goes.
+        let _end = End { shared: &self.shared };
         // Handles may live on; what the stack had of the system and of the program does not, before anybody hears of the end.
-        let devices = core::mem::take(&mut *self.shared.devices());
-        drop(devices);
+        let _observer = self.shared.lock().observer.take();
+        let _devices = core::mem::take(&mut *self.shared.devices());
+    }
+}
+
+/// The end itself, which everybody hears of.
+struct End<'a> {
+    shared: &'a Shared,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
         let mut wakes = Wakes::new();
         let mut inner = self.shared.lock();
         inner.phase = match inner.phase {
             Phase::Emptying(_, aborted) | Phase::Stopped(aborted) => Phase::Stopped(aborted),
-            Phase::Running | Phase::Draining(_) => Phase::Stopped(inner.registry.len()),
+            Phase::Running | Phase::Draining(_) => {
+                Phase::Stopped(inner.registry.ids().filter(|&id| loses_something(&inner, id)).count())
+            }
         };
         if std::thread::panicking() {
             inner.failure.get_or_insert_with(|| "who served the stack has panicked".to_owned());
@@ -257,10 +271,11 @@ impl Driver {
         inner.sets.wake_everybody(&mut wakes);
         inner.asks.wake_everybody(&mut wakes);
         wakes.extend(inner.mourners.drain(..));
+        // One that has come meanwhile.
         let observer = inner.observer.take();
         drop(inner);
-        drop(observer);
         wakes.into_iter().for_each(Waker::wake);
+        drop(observer);
     }
 }
 
@@ -338,6 +353,9 @@ fn end(inner: &mut Inner, now: Instant) {
 
 /// A connection or an association that is not over. In TIME-WAIT both directions are.
 fn loses_something(inner: &Inner, id: SocketId) -> bool {
+    if inner.core.is_listener(id) {
+        return false;
+    }
     match (inner.core.tcp_state(id), inner.core.sctp_state(id)) {
         (Ok(state), _) => !matches!(state, State::TimeWait | State::Close),
         (_, Ok(state)) => state != sctp::State::Closed,

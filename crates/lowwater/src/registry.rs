@@ -81,11 +81,6 @@ impl Registry {
         }
     }
 
-    /// Sockets that handles hold.
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     /// The end of the stack has closed these, whoever still holds them.
     pub(crate) fn shut(&mut self, ids: Vec<SocketId>) {
         self.shut = ids;
@@ -235,7 +230,7 @@ mod tests {
         registry.wait(new, Side::Read, Waker::noop(), &mut wakes);
         registry.wake_all(old, &mut wakes);
         registry.remove(old, &mut wakes);
-        assert!(wakes.is_empty() && registry.len() == 1 && registry.ids().eq([new]));
+        assert!(wakes.is_empty() && registry.len == 1 && registry.ids().eq([new]));
     }
 
     #[test]

@@ -9,12 +9,13 @@ use lowwater::ready::{Events, Set};
 use lowwater::{Builder, ListenOptions, Stack};
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn two() -> (Stack, Stack) {
     let (a, b) = link::pair(1500);
@@ -44,6 +45,15 @@ fn beside<T: Send + 'static>(
 
 fn soon<T>(told: &Receiver<T>) -> T {
     told.recv_timeout(Duration::from_secs(30)).expect("it waits for ever")
+}
+
+/// Waits for what other threads do.
+fn until(what: &str, mut f: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(30);
+    while !f() {
+        assert!(Instant::now() < end, "never: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// More than both buffers hold, to a peer that does not read.
@@ -348,6 +358,53 @@ fn a_stack_whose_thread_has_panicked_says_so() {
     let stack = Stack::builder().device(Panics).address("10.0.0.1/24").build().unwrap();
     let end = TcpStream::connect(&stack, "10.0.0.2:1").unwrap_err();
     assert_eq!(end.kind(), io::ErrorKind::NotConnected);
+    assert!(stack.failure().unwrap().contains("panicked"));
+}
+
+/// A device of the program's that cannot even go.
+struct PanicsAtTheEnd;
+
+impl Drop for PanicsAtTheEnd {
+    fn drop(&mut self) {
+        panic!("on purpose")
+    }
+}
+
+impl Device for PanicsAtTheEnd {
+    fn submit(&mut self, _: lowwater::core::base::Instant, _: Packet) -> Submit {
+        Submit::Completed
+    }
+}
+
+impl Port for PanicsAtTheEnd {
+    fn caps(&self) -> DeviceCaps {
+        DeviceCaps::plain(1_500)
+    }
+    fn recv(&mut self, _: lowwater::core::base::Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn attach(&mut self, _: &lowwater_os::Poller, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Neither listeners nor datagram sockets lose anything.
+#[test]
+fn a_driver_that_is_dropped_leaves_nobody_waiting_though_its_device_panics() {
+    let builder = Stack::builder().device(PanicsAtTheEnd).address("10.0.0.1/24");
+    let (stack, driver) = builder.build_driver().unwrap();
+    let _listeners = (TcpListener::bind(&stack, "10.0.0.1:7"), SctpListener::bind(&stack, "10.0.0.1:7"));
+    let _datagrams = UdpSocket::bind(&stack, "10.0.0.1:7").unwrap();
+    let (tell, told) = mpsc::channel();
+    let connecting = stack.clone();
+    thread::spawn(move || tell.send(TcpStream::connect(&connecting, "10.0.0.2:1").unwrap_err().kind()));
+    until("it connects", || stack.sockets().sockets.len() == 4);
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(driver))).is_err());
+    assert_eq!(soon(&told), io::ErrorKind::NotConnected);
+    let (tell, told) = mpsc::channel();
+    let ended = stack.clone();
+    thread::spawn(move || tell.send(ended.shutdown_blocking(Duration::ZERO).aborted));
+    assert_eq!(soon(&told), 1);
     assert!(stack.failure().unwrap().contains("panicked"));
 }
 

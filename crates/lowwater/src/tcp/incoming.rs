@@ -248,7 +248,7 @@ mod tests {
 
         /// Sockets that handles hold.
         fn held(&self) -> usize {
-            self.stack.handle.lock().registry.len()
+            self.stack.handle.lock().registry.ids().count()
         }
     }
 
