@@ -125,7 +125,9 @@ impl Asks {
                 wakes.extend(slot.replace(waker.clone()).filter(|other| !same_task(other, waker)));
                 Some(Birth::Expected(None))
             }
-            _ => accepted.remove(&tuple).map(|(_, birth)| birth),
+            // Another request of the flow was here meanwhile, and it has been told all.
+            None => Some(Birth::Failed),
+            Some(_) => accepted.remove(&tuple).map(|(_, birth)| birth),
         }
     }
 
@@ -195,5 +197,8 @@ mod tests {
         assert_eq!(asks.forget(listener, first, &mut Wakes::new()), None);
         assert!(asks.arrived(listener, ends[0], ends[1], child, &mut Wakes::new()), "it is waited for");
         assert!(matches!(poll(&mut asks, second), Some(Birth::Arrived(id)) if id == child));
+        assert!(matches!(poll(&mut asks, first), Some(Birth::Failed)), "the listener is there");
+        assert!(asks.remove(listener, &mut Wakes::new()).is_empty());
+        assert!(asks.poll(listener, first, Waker::noop(), &mut Wakes::new()).is_none(), "now it is not");
     }
 }
