@@ -228,11 +228,12 @@ impl Driver {
     /// A turn: what came in, what is due, what goes out, who is woken.
     fn process(&mut self, at: Instant, devices: &mut Devices, wakes: &mut Wakes) -> Next {
         let timers = if self.looked { Some(&mut self.input_first) } else { None };
+        // The one that goes is the program's code. Declared before the lock is taken, it goes after that is free also where this panics.
+        let observer;
         let mut inner = self.shared.lock();
-        let observer = inner.observer.take();
+        observer = inner.observer.take();
         let next = turn(&mut inner, at, timers, devices, wakes);
         drop(inner);
-        // The one that goes is the program's code.
         if let Some(observer) = observer {
             devices.observer = observer;
         }

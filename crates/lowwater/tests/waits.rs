@@ -361,6 +361,48 @@ fn a_stack_whose_thread_has_panicked_says_so() {
     assert!(stack.failure().unwrap().contains("panicked"));
 }
 
+/// A device that cannot say what it would take, once it is told not to.
+struct Roomless(Arc<AtomicBool>);
+
+impl Device for Roomless {
+    fn submit(&mut self, _: lowwater::core::base::Instant, _: Packet) -> Submit {
+        Submit::Completed
+    }
+}
+
+impl Port for Roomless {
+    fn caps(&self) -> DeviceCaps {
+        DeviceCaps::plain(1_500)
+    }
+    fn recv(&mut self, _: lowwater::core::base::Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn attach(&mut self, _: &lowwater_os::Poller, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+    fn room(&self) -> QueueLimit {
+        assert!(!self.0.load(Relaxed), "on purpose");
+        QueueLimit { packets: usize::MAX, bytes: usize::MAX }
+    }
+}
+
+#[test]
+fn an_observer_that_goes_because_of_a_panic_may_ask_the_stack() {
+    let panics = Arc::<AtomicBool>::default();
+    let stack = Stack::builder().device(Roomless(panics.clone())).address("10.0.0.1/24").build().unwrap();
+    let (tell, told) = mpsc::channel();
+    let last = Last(stack.clone(), tell);
+    panics.store(true, Relaxed);
+    stack.observe(Some(Box::new(move |_, _, _| _ = &last)));
+    soon(&told);
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        stack.shutdown_blocking(Duration::ZERO);
+        tell.send(stack.failure())
+    });
+    assert!(soon(&told).unwrap().contains("panicked"));
+}
+
 /// A device of the program's that cannot even go.
 struct PanicsAtTheEnd;
 
