@@ -7,7 +7,7 @@ use lowwater_os::netns::{NetNs, net_admin};
 use lowwater_os::{Tun, entropy};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use sha2::{Digest, Sha256};
-use std::io::{Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::process::Command;
 use std::thread;
@@ -44,6 +44,19 @@ fn stack(options: TunOptions) -> Stack {
         thread::sleep(Duration::from_millis(20));
     }
     stack
+}
+
+/// The next connection of a listener that does not block.
+fn next_of<T>(mut accept: impl FnMut() -> io::Result<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        match accept() {
+            Err(e) if e.kind() == ErrorKind::WouldBlock && Instant::now() < end => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            other => return other.unwrap(),
+        }
+    }
 }
 
 /// Sends `len` bytes that only their place decides, then FIN; returns their hash.
@@ -321,13 +334,14 @@ fn two_shards_behind_one_device() {
 
         // Listeners are replicated: whichever shard a flow belongs to answers, wherever its packets were read.
         let servers: Vec<_> = stacks.iter().map(|s| TcpListener::bind(s, at(STACK4, 80)).unwrap()).collect();
+        servers.iter().for_each(|server| server.set_nonblocking(true).unwrap());
         let clients: Vec<_> =
             (0..64).map(|_| std::net::TcpStream::connect(at(STACK4, 80)).unwrap()).collect();
         let mut accepted = [0, 0];
         for mut client in clients {
             let tuple = Tuple::new(at(STACK4, 80), client.local_addr().unwrap());
             let shard = usize::from(!homes[0].owns(&tuple));
-            let (mut server, peer) = servers[shard].accept().unwrap();
+            let (mut server, peer) = next_of(|| servers[shard].accept());
             accepted[shard] += 1;
             assert!(homes[shard].owns(&Tuple::new(at(STACK4, 80), peer)), "{peer} is on the wrong shard");
             client.write_all(b"ping").unwrap();
@@ -339,12 +353,13 @@ fn two_shards_behind_one_device() {
 
         // A stack that connects takes a port that steers home.
         let listener = std::net::TcpListener::bind(at(KERNEL4, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
         let remote = listener.local_addr().unwrap();
         for (stack, home) in stacks.iter().zip(&homes) {
             let port = (40_000..).find(|&p| home.owns(&Tuple::new(at(STACK4, p), remote))).unwrap();
             let local = ConnectOptions { local: Some(at(STACK4, port)), options: None };
             let client = TcpStream::connect_with(stack, remote, &local).unwrap();
-            let (server, _) = listener.accept().unwrap();
+            let (server, _) = next_of(|| listener.accept());
             both_ways!(client, server, 4 * MIB);
         }
         let forwarded: u64 = homes.iter().map(lowwater::shard::Home::forwarded).sum();
@@ -371,12 +386,13 @@ fn shards_behind_an_ethernet_device_all_find_their_neighbours() {
             .collect();
         for (theirs, ours) in [(KERNEL4, STACK4), (KERNEL6, STACK6)] {
             let listener = std::net::TcpListener::bind(at(theirs, 0)).unwrap();
+            listener.set_nonblocking(true).unwrap();
             let remote = listener.local_addr().unwrap();
             for (stack, home) in &stacks {
                 let port = (40_000..).find(|&p| home.owns(&Tuple::new(at(ours, p), remote))).unwrap();
                 let local = ConnectOptions { local: Some(at(ours, port)), options: None };
                 let client = TcpStream::connect_with(stack, remote, &local).unwrap();
-                let (server, _) = listener.accept().unwrap();
+                let (server, _) = next_of(|| listener.accept());
                 both_ways!(client, server, MIB);
             }
         }

@@ -11,7 +11,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
 use std::thread;
@@ -80,8 +80,19 @@ fn a_shutdown_ends_the_waits_of_other_threads() {
     ours.shutdown(Shutdown::Read).unwrap();
     assert_eq!(soon(&read).unwrap(), 0);
     let write = beside(&ours, write_much);
-    let set = Set::new(&b).unwrap();
-    set.add(&ours, 7, Events::OUT | Events::ET).unwrap();
+    let [room, set] = [Events::OUT, Events::OUT | Events::ET].map(|events| {
+        let set = Set::new(&b).unwrap();
+        set.add(&ours, 7, events).unwrap();
+        set
+    });
+    // What is under way may still make room.
+    let mut full = 0;
+    until("there is no room", || {
+        full = if room.wait(1, Some(Duration::from_millis(20))).unwrap().is_empty() { full + 1 } else { 0 };
+        full == 10
+    });
+    // Edges from before.
+    set.wait(1, Some(Duration::ZERO)).unwrap();
     assert!(set.wait(1, Some(Duration::ZERO)).unwrap().is_empty(), "there is no room");
     ours.shutdown(Shutdown::Write).unwrap();
     assert_eq!(soon(&write).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
@@ -186,6 +197,8 @@ fn asked(build: impl FnOnce(Builder) -> Stack) -> (Stack, Receiver<io::ErrorKind
         drop(listener);
         tell.send(end.expect_err("no handshake").kind())
     });
+    until("the SYN is answered", || server_link.try_recv().is_some());
+    // Long enough to have begun to wait.
     thread::sleep(Duration::from_millis(200));
     (server, told, [server_link, client_link], client)
 }
@@ -300,7 +313,14 @@ fn observers_that_go_may_ask_the_stack() {
         tell_end.send(())
     });
     soon(&end);
-    assert_eq!(told.iter().count(), 102);
+    let mut gone = 0;
+    let all = loop {
+        match told.recv_timeout(Duration::from_secs(30)) {
+            Ok(()) => gone += 1,
+            Err(end) => break end,
+        }
+    };
+    assert_eq!((gone, all), (102, RecvTimeoutError::Disconnected));
 }
 
 /// What the device has not taken yet is no more gone than what stands in the queueing discipline.
@@ -313,6 +333,7 @@ fn the_peer_hears_of_the_end_by_a_device_that_says_not_now() {
         let client = Stack::builder().device(b).address("10.0.0.2/24").build().unwrap();
         let (_ours, mut theirs) = connection(&server, &client);
         assert_eq!(client.shutdown_blocking(Duration::ZERO).aborted, 1);
+        theirs.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let end = theirs.read(&mut [0; 9]).unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::ConnectionReset, "{seed}: {end}");
     }

@@ -8,7 +8,6 @@ use lowwater_core::base::{FlowId, SocketId};
 use lowwater_core::device::{Device as _, Submit};
 use lowwater_core::packet::{Csum, GsoKind, Offload, Packet};
 use rustix::fd::AsRawFd as _;
-use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::process::Command;
 
 fn command(line: &str) {
@@ -206,10 +205,15 @@ fn open(name: &str) -> PacketDevice {
 #[test]
 fn frames_to_all_groups_are_asked_for_as_long_as_it_is_open() {
     with_pair(|| {
-        let asks = || {
+        let says = |word: &str| {
             let output = Command::new("ip").args(["-d", "link", "show", "va"]).output().unwrap();
-            String::from_utf8(output.stdout).unwrap().contains("allmulti 1")
+            String::from_utf8(output.stdout).unwrap().contains(word)
         };
+        let asks = || says("allmulti 1");
+        if !says("allmulti 0") {
+            eprintln!("skipped: this ip does not tell of \"allmulti\"");
+            return;
+        }
         let a = open("va");
         assert!(asks());
         drop(a);
@@ -254,18 +258,16 @@ fn what_waits_in_the_kernels_queue_keeps_its_slot() {
     });
 }
 
-/// Who may have no larger send buffer than the host allows: the kernel takes what fits, and says that all is well.
+/// Who may have no larger send buffer than the host allows (CAP_NET_ADMIN may): the kernel takes what fits, and says that all is well.
 #[test]
 fn what_the_send_buffer_had_no_room_for_is_started_again() {
     with_pair(|| {
         // Super-packets pass uncut, one at first.
         command("tc qdisc add dev va root tbf rate 8kbit burst 70000 limit 100000000");
-        // Of this thread alone, which ends.
-        let mut sets = capabilities(None).unwrap();
-        sets.effective.remove(CapabilitySet::NET_ADMIN);
-        set_capabilities(None, sets).unwrap();
         let options = PacketOptions { slots: 256, bql: false, ..PacketOptions::new("va") };
         let mut a = PacketDevice::open(&options).unwrap();
+        // The kernel doubles it.
+        option(&a.output, libc::SOL_SOCKET, libc::SO_SNDBUF, 100_000).unwrap();
         let mut bytes = vec![0; 14 + 60_000];
         bytes[12..14].copy_from_slice(&[8, 0]);
         (bytes[14], bytes[14 + 9], bytes[14 + 20 + 12]) = (0x45, 6, 5 << 4);
@@ -277,11 +279,16 @@ fn what_the_send_buffer_had_no_room_for_is_started_again() {
             assert!(matches!(a.submit(Instant::ZERO, packet.clone()), Submit::Sent));
         }
         a.flush();
-        assert!(a.needs_flush(), "15 MB fit no buffer of 8");
+        assert!(a.needs_flush(), "15 MB fit no buffer of 200 kB");
         command("tc qdisc del dev va root");
-        (0..100).for_each(|_| a.flush());
-        a.completions(&mut Vec::new());
-        assert_eq!((a.needs_flush(), a.in_flight()), (false, 0));
+        let end = std::time::Instant::now() + Duration::from_secs(10);
+        let mut left = (true, 255);
+        while left != (false, 0) && std::time::Instant::now() < end {
+            a.flush();
+            a.completions(&mut Vec::new());
+            left = (a.needs_flush(), a.in_flight());
+        }
+        assert_eq!(left, (false, 0));
     });
 }
 
