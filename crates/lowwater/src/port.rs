@@ -37,6 +37,7 @@ pub trait Port: Device + Send {
 
     /// What it would take now, so that no more is taken out of the queueing discipline in front of it: what was, stands before all that
     /// comes later. A packet that exceeds the bytes ends the batch. A device that is full wakes the stack's thread when it no longer is.
+    /// It is asked under the stack's lock, so it must not call the stack.
     fn room(&self) -> QueueLimit {
         QueueLimit { packets: usize::MAX, bytes: usize::MAX }
     }
@@ -45,6 +46,7 @@ pub trait Port: Device + Send {
     fn flush(&mut self) {}
 
     /// What was flushed has not all been taken over: [`Port::flush`] is called again, within a millisecond at the latest.
+    /// It may be asked under the stack's lock, so it must not call the stack.
     fn needs_flush(&self) -> bool {
         false
     }

@@ -1,7 +1,8 @@
 //! What a stack's driver and its handles share: the core under one lock, and the rule by which a handle wakes the driver.
 //!
 //! Lock order: the lock of [`Shared`] first, locks of links in memory never inside it (the driver calls ports without it);
-//! wakers are woken and bells rung with no lock held. System calls, wakers and the application's code never run under it.
+//! wakers are woken and bells rung with no lock held. System calls and the application's code never run under it, but for what ends with the
+//! last reference to a buffer (`Bytes::from_owner`), what a port says of itself (`Port::room`, `Port::needs_flush`) and the clone of a waker.
 use crate::asks::Asks;
 use crate::devices::{Devices, input, output};
 use crate::error::stopped;
