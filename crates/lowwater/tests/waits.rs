@@ -353,45 +353,23 @@ fn a_shutdown_counts_neither_datagram_sockets_nor_associations_that_are_over() {
     assert_eq!(b.shutdown_blocking(Duration::ZERO).aborted, 1);
 }
 
-/// A device of the program's that cannot do what it should.
-struct Panics;
+/// What a device does besides nothing.
+trait Manner: Send + 'static {
+    fn submit(&self) {}
+    fn room(&self) {}
+}
 
-impl Device for Panics {
+/// A device of the program's: it takes all, and nothing ever comes.
+struct Quiet<T>(T);
+
+impl<T: Manner> Device for Quiet<T> {
     fn submit(&mut self, _: lowwater::core::base::Instant, _: Packet) -> Submit {
-        panic!("on purpose")
-    }
-}
-
-impl Port for Panics {
-    fn caps(&self) -> DeviceCaps {
-        DeviceCaps::plain(1_500)
-    }
-    fn recv(&mut self, _: lowwater::core::base::Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
-        Ok(false)
-    }
-    fn attach(&mut self, _: &lowwater_os::Poller, _: u64) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-#[test]
-fn a_stack_whose_thread_has_panicked_says_so() {
-    let stack = Stack::builder().device(Panics).address("10.0.0.1/24").build().unwrap();
-    let end = TcpStream::connect(&stack, "10.0.0.2:1").unwrap_err();
-    assert_eq!(end.kind(), io::ErrorKind::NotConnected);
-    assert!(stack.failure().unwrap().contains("panicked"));
-}
-
-/// A device that cannot say what it would take, once it is told not to.
-struct Roomless(Arc<AtomicBool>);
-
-impl Device for Roomless {
-    fn submit(&mut self, _: lowwater::core::base::Instant, _: Packet) -> Submit {
+        self.0.submit();
         Submit::Completed
     }
 }
 
-impl Port for Roomless {
+impl<T: Manner> Port for Quiet<T> {
     fn caps(&self) -> DeviceCaps {
         DeviceCaps::plain(1_500)
     }
@@ -402,15 +380,42 @@ impl Port for Roomless {
         Ok(())
     }
     fn room(&self) -> QueueLimit {
-        assert!(!self.0.load(Relaxed), "on purpose");
+        self.0.room();
         QueueLimit { packets: usize::MAX, bytes: usize::MAX }
+    }
+}
+
+/// It cannot do what it should.
+struct Panics;
+
+impl Manner for Panics {
+    fn submit(&self) {
+        panic!("on purpose")
+    }
+}
+
+#[test]
+fn a_stack_whose_thread_has_panicked_says_so() {
+    let stack = Stack::builder().device(Quiet(Panics)).address("10.0.0.1/24").build().unwrap();
+    let end = TcpStream::connect(&stack, "10.0.0.2:1").unwrap_err();
+    assert_eq!(end.kind(), io::ErrorKind::NotConnected);
+    assert!(stack.failure().unwrap().contains("panicked"));
+}
+
+/// It cannot say what it would take, once it is told not to.
+struct Roomless(Arc<AtomicBool>);
+
+impl Manner for Roomless {
+    fn room(&self) {
+        assert!(!self.0.load(Relaxed), "on purpose");
     }
 }
 
 #[test]
 fn an_observer_that_goes_because_of_a_panic_may_ask_the_stack() {
     let panics = Arc::<AtomicBool>::default();
-    let stack = Stack::builder().device(Roomless(panics.clone())).address("10.0.0.1/24").build().unwrap();
+    let stack =
+        Stack::builder().device(Quiet(Roomless(panics.clone()))).address("10.0.0.1/24").build().unwrap();
     let (tell, told) = mpsc::channel();
     let last = Last(stack.clone(), tell);
     panics.store(true, Relaxed);
@@ -424,7 +429,7 @@ fn an_observer_that_goes_because_of_a_panic_may_ask_the_stack() {
     assert!(soon(&told).unwrap().contains("panicked"));
 }
 
-/// A device of the program's that cannot even go.
+/// It cannot even go.
 struct PanicsAtTheEnd;
 
 impl Drop for PanicsAtTheEnd {
@@ -433,28 +438,12 @@ impl Drop for PanicsAtTheEnd {
     }
 }
 
-impl Device for PanicsAtTheEnd {
-    fn submit(&mut self, _: lowwater::core::base::Instant, _: Packet) -> Submit {
-        Submit::Completed
-    }
-}
-
-impl Port for PanicsAtTheEnd {
-    fn caps(&self) -> DeviceCaps {
-        DeviceCaps::plain(1_500)
-    }
-    fn recv(&mut self, _: lowwater::core::base::Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
-        Ok(false)
-    }
-    fn attach(&mut self, _: &lowwater_os::Poller, _: u64) -> io::Result<()> {
-        Ok(())
-    }
-}
+impl Manner for PanicsAtTheEnd {}
 
 /// Neither listeners nor datagram sockets lose anything.
 #[test]
 fn a_driver_that_is_dropped_leaves_nobody_waiting_though_its_device_panics() {
-    let builder = Stack::builder().device(PanicsAtTheEnd).address("10.0.0.1/24");
+    let builder = Stack::builder().device(Quiet(PanicsAtTheEnd)).address("10.0.0.1/24");
     let (stack, driver) = builder.build_driver().unwrap();
     let _listeners = (TcpListener::bind(&stack, "10.0.0.1:7"), SctpListener::bind(&stack, "10.0.0.1:7"));
     let _datagrams = UdpSocket::bind(&stack, "10.0.0.1:7").unwrap();
@@ -471,7 +460,7 @@ fn a_driver_that_is_dropped_leaves_nobody_waiting_though_its_device_panics() {
     assert!(stack.failure().unwrap().contains("panicked"));
 }
 
-/// A device that takes its time to go.
+/// It takes its time to go.
 struct Slow(Arc<[AtomicBool; 2]>);
 
 impl Drop for Slow {
@@ -482,29 +471,13 @@ impl Drop for Slow {
     }
 }
 
-impl Device for Slow {
-    fn submit(&mut self, _: lowwater::core::base::Instant, _: Packet) -> Submit {
-        Submit::Completed
-    }
-}
-
-impl Port for Slow {
-    fn caps(&self) -> DeviceCaps {
-        DeviceCaps::plain(1_500)
-    }
-    fn recv(&mut self, _: lowwater::core::base::Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
-        Ok(false)
-    }
-    fn attach(&mut self, _: &lowwater_os::Poller, _: u64) -> io::Result<()> {
-        Ok(())
-    }
-}
+impl Manner for Slow {}
 
 /// Else the next stack finds the name of a TUN taken.
 #[test]
 fn a_stack_has_ended_when_its_devices_are_gone() {
     let going = Arc::<[AtomicBool; 2]>::default();
-    let stack = Stack::builder().device(Slow(going.clone())).address("10.0.0.1/24").build().unwrap();
+    let stack = Stack::builder().device(Quiet(Slow(going.clone()))).address("10.0.0.1/24").build().unwrap();
     let first = stack.clone();
     let first = thread::spawn(move || first.shutdown_blocking(Duration::ZERO));
     while !going[0].load(Relaxed) {

@@ -157,7 +157,6 @@ impl Datagram {
 
     /// The datagram with its headers set right; `None` when it is too long, or its ECN codepoints contradict each other.
     fn assemble(&self) -> Option<Bytes> {
-        /// Not-ECT: by itself nothing is wrong with it.
         const NOT_ECT: u8 = 1;
         const CE: u8 = 1 << 3;
         let headers = self.headers.as_ref()?;
