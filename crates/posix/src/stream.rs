@@ -10,6 +10,7 @@ use crate::errno::Errno;
 use crate::files::{Attempt, File, Kind, Past, Residue, take_addr};
 use crate::host::{ANY, Host};
 use crate::ports::unspecified;
+use crate::sockopt::TIMER_US;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId};
 use lowwater_core::stack::{ListenAddr, ListenOptions};
@@ -384,10 +385,12 @@ impl Host {
     }
 
     /// Options that do not outlive what they were set for: TCP_MAXSEG and TCP_WINDOW_CLAMP, which `tcp_disconnect` clears with what
-    /// the peer had said, TCP_QUICKACK, with the state of acknowledgements, and SO_PEEK_OFF, with what there was to look at.
+    /// the peer had said, TCP_QUICKACK, with the state of acknowledgements, and SO_PEEK_OFF, with what there was to look at. TCP_RTO_MIN_US and
+    /// TCP_DELACK_MAX_US become their longest, whatever the settings say.
     fn clear_options(&mut self, fd: Fd) -> Result<(), Errno> {
         let sock = self.files.sock_mut(fd)?;
         (sock.options.maxseg, sock.options.window_clamp) = (0, 0);
+        (sock.options.rto_min_us, sock.options.delack_max_us) = (TIMER_US.1, TIMER_US.1);
         sock.options.interactive = false;
         sock.knobs.plain.remove(&(SOL_SOCKET, SO_PEEK_OFF));
         Ok(())

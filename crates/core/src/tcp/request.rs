@@ -372,14 +372,15 @@ impl Request {
         RequestTimeout::Resend(self.again(cx))
     }
 
-    /// The SYN-ACK once more, by the timer of the connection that began with data; `None` when `retries` are spent.
-    pub(super) fn resend(&mut self, cx: &mut Cx<'_>, retries: u32) -> Option<Outgoing> {
+    /// The SYN-ACK once more, by the timer of the connection that began with data; `None` when `retries` are spent. The connection's own
+    /// TCP_RTO_MAX_MS bounds the time until the next one (`tcp_fastopen_synack_timer`).
+    pub(super) fn resend(&mut self, cx: &mut Cx<'_>, retries: u32, rto_max_ms: u32) -> Option<Outgoing> {
         cx.count.tcp_ext.tcp_timeouts += 1;
         if u32::from(self.sent.timeouts) >= retries {
             return None;
         }
         self.sent.timeouts = self.sent.timeouts.saturating_add(1);
-        self.deadline = cx.now + self.patience(cx);
+        self.deadline = cx.now + self.patience_within(cx, rto_max_ms);
         Some(self.again(cx))
     }
 
@@ -411,7 +412,11 @@ impl Request {
 
     /// Time until the SYN-ACK is sent again, at most the listener's TCP_RTO_MAX_MS (`tcp_reqsk_timeout` since Linux 6.19).
     fn patience(&self, cx: &Cx<'_>) -> Duration {
-        let own = self.setup.options.rto_max_ms;
+        self.patience_within(cx, self.setup.options.rto_max_ms)
+    }
+
+    /// The same under a bound in milliseconds, which is tcp_rto_max_ms where it is 0.
+    fn patience_within(&self, cx: &Cx<'_>, own: u32) -> Duration {
         let max = if own != 0 { own } else { cx.sysctl.tcp_rto_max_ms };
         TIMEOUT_INIT.saturating_mul(1 << self.sent.timeouts.min(16)).min(Duration::from_millis(max.into()))
     }

@@ -7,7 +7,7 @@ mod stamps;
 mod tcp;
 mod v6_unbuilt;
 
-pub(crate) use tcp::NAME_MAX;
+pub(crate) use tcp::{NAME_MAX, TIMER_US};
 
 use crate::abi::{IPPROTO_TCP, SOL_IP, SOL_IPV6, SOL_SOCKET};
 use crate::call::{Fd, Optval, Reply};

@@ -20,7 +20,7 @@ const MSS_RANGE: (u32, u32) = (88, 32_767);
 const ECN_BITS: u8 = 8 | 16;
 /// Shortest and longest TCP_RTO_MIN_US and TCP_DELACK_MAX_US: more than one jiffy of a millisecond (`TCP_TIMEOUT_MIN`), 200 ms at
 /// most (`TCP_RTO_MIN`, `TCP_DELACK_MAX`).
-const TIMER_US: (u32, u32) = (1_001, 200_000);
+pub(crate) const TIMER_US: (u32, u32) = (1_001, 200_000);
 /// The MSS before there is a peer (`TCP_MSS_DEFAULT`).
 const MSS_DEFAULT: i32 = 536;
 /// Largest TCP_LINGER2 in seconds (`TCP_FIN_TIMEOUT_MAX`).

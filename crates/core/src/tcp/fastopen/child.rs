@@ -148,7 +148,7 @@ impl Conn {
         if child.request.deadline() > cx.now {
             return;
         }
-        let Some(out) = child.request.resend(cx, retries) else {
+        let Some(out) = child.request.resend(cx, retries, self.options.rto_max_ms) else {
             return self.give_up(cx);
         };
         self.out.reset = Some(Box::new(self.as_own(cx, out)));
