@@ -62,6 +62,9 @@ impl Work<'_, '_> {
             return;
         }
         let cleaned = self.clean(fack);
+        if self.e.flight.packets_out == 0 {
+            self.recovery.rack.all_arrived();
+        }
         let mut sample = self.told(&cleaned, prior_in_flight);
         let delivered = self.e.path.rate.delivered().wrapping_add(self.ack.delivered);
         let prior_delivered = self.ack.sampler.prior_delivered();

@@ -214,13 +214,19 @@ impl Flight {
         news
     }
 
-    /// Takes back every loss mark: the reduction was spurious. Walks the window; at most once per recovery.
-    pub fn unmark_lost(&mut self) {
-        for (_, sent) in self.tx.range_mut(0, u64::MAX) {
+    /// Takes back every loss mark: the reduction was spurious. Walks the window; at most once per recovery. Where the first record starts
+    /// that RACK has yet to judge again, since something else marked it.
+    pub fn unmark_lost(&mut self) -> Option<u64> {
+        let mut undecided = None;
+        for (start, sent) in self.tx.range_mut(0, u64::MAX) {
+            if sent.has(flag::LOST) && !sent.has(flag::JUDGED | flag::EVER_RETRANS) {
+                undecided.get_or_insert(start);
+            }
             sent.flags &= !flag::LOST;
         }
         self.lost_out = 0;
         self.to_resend.clear();
+        undecided
     }
 
     /// The first record that is lost and not retransmitted.
@@ -248,6 +254,14 @@ impl Flight {
             self.to_resend.remove(start, end);
         }
         self.tx.on_changed(start, end);
+    }
+
+    /// The last transmission of the record at `start` never left this host: it counts as the one before. False where there is none.
+    pub fn count_as_before(&mut self, start: u64, left: Departure, stamp: Snapshot) -> bool {
+        let Some(sent) = self.tx.get_mut(start) else { return false };
+        sent.count_as(left);
+        sent.stamp = stamp;
+        true
     }
 
     /// Splits the record at `start` after `len` bytes, where a mark ends: both parts are counted as it was. False when it stays whole.

@@ -1,4 +1,4 @@
-//! Loss: fast retransmit, RACK, PRR, limited transmit, tail loss probes, NewReno (RFC 5681, 8985, 6937, 3042, 6582).
+//! Loss: fast retransmit, RACK, PRR, limited transmit, tail loss probes, NewReno (RFC 5681, 8985, 9937, 3042, 6582).
 use super::peer::{Peer, Shape};
 use lowwater_core::base::Sysctl;
 
@@ -67,7 +67,7 @@ fn a_segment_that_was_only_late_is_not_sent_again() {
 
 #[test]
 fn limited_transmit_and_proportional_rate_reduction() {
-    // RFC 3042: each of the first two duplicates lets one new segment out. Then RFC 6937 by hand: prior_cwnd 10, ssthresh 7.
+    // RFC 3042: each of the first two duplicates lets one new segment out. Then RFC 9937 by hand: prior_cwnd 10, ssthresh 7.
     let mut p = sack();
     ten_out(&mut p, 30_000);
     // 2 ms apart: within 1 ms after a packet Linux prefers to wait for a larger one (tcp_tso_should_defer).

@@ -1,6 +1,6 @@
 //! Loss recovery: the Open/Disorder/CWR/Recovery/Loss machine; each algorithm that it drives has its own file.
 //!
-//! Control flow as in Linux's `tcp_fastretrans_alert`; sources: RFC 5681, 6582, 6675, 8985, 6937, 5682, 3522, 4015.
+//! Control flow as in Linux's `tcp_fastretrans_alert`; sources: RFC 5681, 6582, 6675, 8985, 9937, 5682, 3522, 4015.
 pub mod dupack;
 pub mod frto;
 pub mod prr;

@@ -1,4 +1,4 @@
-//! Proportional rate reduction (RFC 6937) with Linux's choice between its conservative and its slow-start bound.
+//! Proportional rate reduction (RFC 9937); RecoverFS is the congestion window, as in Linux.
 use super::{Ack, Env, Recovery, fact};
 use crate::path::Path;
 use crate::path::congestion::{CaEvent, CaState, Congestion as _, Window};
@@ -52,7 +52,7 @@ impl Recovery {
             due as i64 - i64::from(prr.out)
         } else {
             let mut send = (i64::from(prr.delivered) - i64::from(prr.out)).max(i64::from(delivered));
-            // Slow-start bound only while una moves and nothing more is lost; else the conservative one.
+            // SafeACK: slow-start bound only while una moves and nothing more is lost; else the conservative one.
             if ack.is_some_and(|a| a.has(fact::UNA_ADVANCED)) && lost == 0 {
                 send += 1;
             }

@@ -8,6 +8,7 @@ use crate::base::Sysctl;
 use crate::base::time::{Duration, Instant, nanos};
 use crate::path::Path;
 use crate::path::congestion::CaState;
+use crate::path::rate::Snapshot;
 use crate::tcp::below::Departure;
 use crate::tcp::scoreboard::Flight;
 use crate::tcp::tx_queue::{Sent, flag};
@@ -23,6 +24,9 @@ const NO_DUPTHRESH: u32 = 4;
 /// Records behind one another that were not sent once and are passed over in a search for one that was.
 const WALK_MAX: usize = 64;
 
+/// Retransmissions beyond two for each record in flight that are remembered before those are looked for that have gone once more since.
+const STALE_MAX: usize = 16;
+
 /// A retransmission, in case it is lost too. It holds while the records in its range say the same time.
 #[derive(Clone, Copy, Debug)]
 struct Resent {
@@ -33,26 +37,68 @@ struct Resent {
     nxt: u64,
 }
 
-/// Retransmissions in the order of their departure; and those that something else marked lost before they were judged, which
-/// they are if that is taken back.
+/// The transmission before a retransmission.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::tcp) struct Earlier {
+    left: Departure,
+    stamp: Snapshot,
+    /// Marks at that time.
+    flags: u16,
+}
+
+impl Earlier {
+    /// What the record that is about to go again has been through.
+    pub(in crate::tcp) const fn of(sent: &Sent) -> Self {
+        Self { left: sent.departure(), stamp: sent.stamp, flags: sent.flags }
+    }
+
+    /// It was the first, and RACK has not judged it.
+    const fn is_undecided_first(&self) -> bool {
+        self.flags & (flag::EVER_RETRANS | flag::JUDGED | flag::RENEGED) == 0
+    }
+}
+
+/// Retransmissions to be judged.
 #[derive(Debug, Default)]
-struct ResentQueue(VecDeque<Resent>, VecDeque<Resent>);
+struct ResentQueue {
+    /// In the order of their departure.
+    out: VecDeque<Resent>,
+    /// Those that something else marked lost before they were judged, which they are if that is taken back.
+    aside: VecDeque<Resent>,
+    /// What preceded the newest, in case that one does not leave this host.
+    earlier: Option<Earlier>,
+}
 
 impl ResentQueue {
+    /// Another one left. What was sent once more since says nothing: of one record that goes again and again, as into a window that stays
+    /// shut, nothing is ever judged.
+    fn push(&mut self, flight: &Flight, resent: Resent) {
+        if self.out.len() > 2 * flight.tx.records() + STALE_MAX {
+            self.out.retain(|resent| piece(flight, resent, resent.start).is_some() || waits(flight, resent));
+        }
+        self.out.push_back(resent);
+    }
+
+    /// What was in flight before the newest did not leave is judged as what was sent again: it counts as that.
+    fn put_back(&mut self, resent: Resent) {
+        let place = self.out.partition_point(|other| resent.left.is_after(other.left));
+        self.out.insert(place, resent);
+    }
+
     /// It is decided: forgotten, unless it only waits to be sent again.
     fn put_aside(&mut self, flight: &Flight, resent: Resent) {
         if !waits(flight, &resent) {
             return;
         }
-        if self.1.len() == self.1.capacity() {
-            self.1.retain(|resent| waits(flight, resent));
+        if self.aside.len() == self.aside.capacity() {
+            self.aside.retain(|resent| waits(flight, resent));
         }
-        self.1.push_back(resent);
+        self.aside.push_back(resent);
     }
 
     /// What was put aside and has been sent again, or has arrived, is forgotten.
     fn tidy(&mut self, flight: &Flight) {
-        while self.1.pop_front_if(|resent| !waits(flight, resent)).is_some() {}
+        while self.aside.pop_front_if(|resent| !waits(flight, resent)).is_some() {}
     }
 }
 
@@ -69,9 +115,6 @@ pub struct Rack {
     rtt_ns: u64,
     /// Every first transmission below is judged: sacked, lost or retransmitted.
     cursor: u64,
-    /// What timeouts have marked lost without judging it, for the case that they were spurious: from the cursor before the first
-    /// of them to what had been sent by the last. `None` where there was no timeout, as in nearly every connection.
-    by_rto: Option<Box<(u64, u64)>>,
     /// Retransmissions in the order of their departure; `None` when there are none.
     resent: Option<Box<ResentQueue>>,
     /// `delivered` when the reordering window was last adapted.
@@ -116,7 +159,6 @@ impl Rack {
             firsts_end: 0,
             rtt_ns: 0,
             cursor: 0,
-            by_rto: None,
             resent: None,
             last_delivered: 0,
             steps: 1,
@@ -153,34 +195,60 @@ impl Rack {
         Departure { at: self.sent_at, number: self.noted.number, late: self.noted.late }
     }
 
-    /// A record went out again. Remembered only where RACK judges it later: nothing else takes it out.
-    pub(in crate::tcp) fn on_resent(&mut self, flight: &Flight, start: u64, end: u64) {
+    /// A record went out again, after `earlier`. Remembered only where RACK judges it later: nothing else takes it out.
+    pub(in crate::tcp) fn on_resent(&mut self, flight: &Flight, start: u64, end: u64, earlier: Earlier) {
         if flight.sack_ok
             && let Some(left) = flight.tx.get(start).map(Sent::departure)
         {
             let nxt = flight.tx.nxt();
-            self.resent.get_or_insert_default().0.push_back(Resent { left, start, end, nxt });
+            let queue = self.resent.get_or_insert_default();
+            queue.push(flight, Resent { left, start, end, nxt });
+            queue.earlier = Some(earlier);
         }
     }
 
     /// Where what had been sent ended when that retransmission left, as far as it is remembered.
     fn sent_by(&self, left: Departure) -> u64 {
-        let Some(ResentQueue(resent, _)) = self.resent.as_deref() else { return u64::MAX };
+        let Some(ResentQueue { out: resent, .. }) = self.resent.as_deref() else { return u64::MAX };
         let at = resent.partition_point(|r| left.is_after(r.left));
         resent.get(at).map_or(u64::MAX, |r| r.nxt)
     }
 
-    /// The record at `start`, which went out again last, never left.
-    pub(in crate::tcp) fn take_back(&mut self, start: u64) {
-        if let Some(resent) = &mut self.resent {
-            resent.0.pop_back_if(|last| last.start == start);
+    /// The record at `start`, which went out again last, never left: it is in flight as it was before, and judged so
+    /// (`__tcp_transmit_skb` moves only what has left to the end of the list by time of sending).
+    pub(in crate::tcp) fn take_back(&mut self, flight: &mut Flight, start: u64) {
+        let Some(queue) = &mut self.resent else { return };
+        let newest = queue.out.pop_back_if(|newest| newest.start == start);
+        let (Some(newest), Some(earlier)) = (newest, queue.earlier.take()) else { return };
+        if flight.count_as_before(start, earlier.left, earlier.stamp) && earlier.is_undecided_first() {
+            queue.put_back(Resent { left: earlier.left, nxt: newest.end, ..newest });
         }
+    }
+
+    /// Nothing is in flight any more.
+    pub(in crate::tcp) fn all_arrived(&mut self) {
+        self.resent = None;
     }
 
     /// Retransmissions that are remembered, for tests of the bound.
     #[cfg(test)]
     pub(in crate::tcp) fn remembered(&self) -> usize {
-        self.resent.as_ref().map_or(0, |resent| resent.0.len() + resent.1.len())
+        self.resent.as_ref().map_or(0, |resent| resent.out.len() + resent.aside.len())
+    }
+
+    /// Whatever may still be lost will be judged: a first transmission stands before the cursor, and what was sent again in the queue.
+    /// Of what is in flight after an undo nothing tells whether it was judged.
+    #[cfg(test)]
+    pub(in crate::tcp) fn check_sight(&self, flight: &Flight, undone: bool) {
+        for (start, sent) in flight.tx.range(0, u64::MAX).filter(|_| flight.sack_ok) {
+            assert!(sent.has(OFF_THE_LIST) || start >= self.cursor, "{start} {sent:?}: {self:?}");
+            let out = sent.flags & (flag::RETRANS | flag::SACKED | flag::RENEGED) == flag::RETRANS;
+            if out && !undone {
+                let queue = self.resent.as_ref().expect("something was sent again");
+                let mut records = queue.out.iter().filter(|r| r.left == sent.departure());
+                assert!(records.any(|r| r.start <= start && start < r.end), "{start} {sent:?}: {self:?}");
+            }
+        }
     }
 
     /// Marks what is lost by now; true when the reordering timer runs for more (`tcp_rack_mark_lost`).
@@ -265,7 +333,7 @@ impl Rack {
     /// The same for retransmissions. Pieces of one that a SACK block has cut left at one time, so that their ends tell which of them the
     /// piece that arrived leaves behind.
     fn judge_resent(&mut self, e: &mut Env<'_, '_>, now: Instant, patience: Duration) -> Option<Instant> {
-        while let Some(&resent) = self.resent.as_ref()?.0.front() {
+        while let Some(&resent) = self.resent.as_ref()?.out.front() {
             if let Some((start, end)) = piece(e.flight, &resent, resent.start) {
                 if !sent_after((self.sent(), self.end_seq), (resent.left, end)) {
                     return None;
@@ -275,15 +343,15 @@ impl Rack {
                 }
                 e.flight.mark_lost(e.cx, start);
                 // What is judged here stays judged, also if the mark is taken back.
-                self.resent.as_mut()?.0.front_mut()?.start = end;
+                self.resent.as_mut()?.out.front_mut()?.start = end;
             } else {
                 let queue = self.resent.as_mut()?;
-                queue.0.pop_front();
+                queue.out.pop_front();
                 queue.put_aside(e.flight, resent);
             }
         }
         self.resent.as_mut()?.tidy(e.flight);
-        self.resent.take_if(|queue| queue.1.is_empty());
+        self.resent.take_if(|queue| queue.aside.is_empty());
         None
     }
 
@@ -292,7 +360,7 @@ impl Rack {
     fn last_resent(&mut self, flight: &Flight) -> Instant {
         let (sent, sent_end) = (self.sent(), self.end_seq);
         let Some(queue) = self.resent.as_deref_mut() else { return sent.at };
-        let resent = &mut queue.0;
+        let resent = &mut queue.out;
         let before = resent.partition_point(|r| sent.is_after(r.left));
         let beside = resent.get(before).filter(|r| r.left == sent);
         if beside.and_then(|r| piece(flight, r, r.start)).is_some_and(|(_, end)| end < sent_end) {
@@ -367,31 +435,20 @@ impl Rack {
         self.noted.advanced = true;
     }
 
-    /// A timeout is about to mark records that were not judged.
-    pub(super) fn on_rto(&mut self, flight: &Flight) {
-        let by_rto = self.by_rto.get_or_insert_default();
-        if flight.tx.una() >= by_rto.1 {
-            by_rto.0 = self.cursor;
-        }
-        by_rto.1 = flight.tx.nxt();
-    }
-
-    /// All marks were taken back: what timeouts alone had marked is undecided again. What was judged lost stays judged, until it
-    /// is sent again.
-    pub(super) fn on_unmarked(&mut self, flight: &Flight) {
-        if let Some(by_rto) = self.by_rto.take().filter(|by_rto| flight.tx.una() < by_rto.1) {
-            self.cursor = self.cursor.min(by_rto.0);
-        }
-        let Some(queue) = self.resent.as_mut().filter(|queue| !queue.1.is_empty()) else { return };
-        let mut all = core::mem::take(&mut queue.1);
+    /// All marks were taken back: from `undecided` on there may be first transmissions that something else than RACK had marked. What was
+    /// judged lost stays judged, until it is sent again.
+    pub(super) fn on_unmarked(&mut self, flight: &Flight, undecided: Option<u64>) {
+        self.cursor = undecided.map_or(self.cursor, |undecided| undecided.min(self.cursor));
+        let Some(queue) = self.resent.as_mut().filter(|queue| !queue.aside.is_empty()) else { return };
+        let mut all = core::mem::take(&mut queue.aside);
         all.retain(|resent| piece(flight, resent, resent.start).is_some());
-        all.append(&mut queue.0);
+        all.append(&mut queue.out);
         // Those of one instant stay as they are.
         all.make_contiguous().sort_by_key(|resent| resent.left.at);
-        queue.0 = all;
+        queue.out = all;
     }
 
-    /// How long until the record sent at `sent_at` has had its round trip (`tcp_rack_skb_timeout` without patience).
+    /// The record sent at `sent_at` has not had its round trip (`tcp_rack_skb_timeout` without patience).
     pub(super) fn is_recent(&self, sent_at: Instant, now: Instant) -> bool {
         sent_at.plus_nanos(self.rtt_ns) > now
     }

@@ -250,7 +250,6 @@ impl Recovery {
         } else if !e.flight.sack_ok {
             e.flight.sacked_out = 0;
         }
-        self.rack.on_rto(e.flight);
         let rack = e.flight.sack_ok && !reneged;
         let mut next = e.flight.tx.first().map(|(start, sent)| (start, sent.span(), false));
         while let Some((start, span, recent)) = next {

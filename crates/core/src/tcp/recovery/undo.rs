@@ -82,8 +82,8 @@ impl Recovery {
     /// Returns to the window before the reduction (`tcp_undo_cwnd_reduction`).
     fn undo_reduction(&mut self, e: &mut Env<'_, '_>, unmark: bool) {
         if unmark {
-            e.flight.unmark_lost();
-            self.rack.on_unmarked(e.flight);
+            let undecided = e.flight.unmark_lost();
+            self.rack.on_unmarked(e.flight, undecided);
         }
         if self.undo.prior_ssthresh != 0 {
             let cwnd = e.path.congestion.undo_cwnd(&e.path.window);

@@ -130,7 +130,9 @@ fn step(world: &mut World, f: &mut Flight, m: &mut Model, op: &Op, clock: u64) {
                 f.on_resent(start, now, false, Default::default(), true);
             }
         }
-        Op::Unmark => f.unmark_lost(),
+        Op::Unmark => {
+            f.unmark_lost();
+        }
         Op::Renege => {
             f.forget_sacks();
             m.covered.clear();

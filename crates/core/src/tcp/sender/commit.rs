@@ -4,6 +4,7 @@ use crate::base::Cx;
 use crate::path::Path;
 use crate::path::congestion::{CaEvent, CaState};
 use crate::tcp::recovery::Env;
+use crate::tcp::recovery::rack::Earlier;
 use crate::tcp::recovery::rto::TimerKind;
 use crate::tcp::tx_queue::flag;
 use core::ops::Range;
@@ -137,9 +138,12 @@ impl Sender {
         }
         let departure = path.pacing.departure(resend.clock.unwrap_or(cx.now));
         let stamp = path.rate.on_sent(departure, false);
+        let earlier = self.flight.tx.get(resend.start).map(Earlier::of);
         self.flight.on_resent(resend.start, departure, resend.clock.is_some(), stamp, counted);
-        let end = resend.start + u64::from(resend.len);
-        self.recovery.rack.on_resent(&self.flight, resend.start, end);
+        if let Some(earlier) = earlier {
+            let end = resend.start + u64::from(resend.len);
+            self.recovery.rack.on_resent(&self.flight, resend.start, end, earlier);
+        }
         self.recovery.undo.total_retrans =
             self.recovery.undo.total_retrans.saturating_add(u32::from(resend.segs));
         cx.count.tcp.retrans_segs += u64::from(resend.segs);

@@ -113,7 +113,7 @@ impl Sender {
         congested: bool,
     ) -> u16 {
         let segs = self.flight.take_back_resent(attempt.start, attempt.errand != Errand::TailProbe);
-        self.recovery.rack.take_back(attempt.start);
+        self.recovery.rack.take_back(&mut self.flight, attempt.start);
         cx.count.tcp_ext.tcp_retrans_fail += u64::from(segs);
         match attempt.errand {
             Errand::Again => {

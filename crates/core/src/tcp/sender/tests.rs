@@ -6,8 +6,19 @@ use crate::path::congestion::Window;
 use crate::path::pmtu::Pmtu;
 use crate::tcp::recovery::rto::{Patience, Timeout};
 
+mod rack;
+
 const MSS: u16 = 1_000;
 const RTT: u64 = 100;
+
+impl Sender {
+    /// RACK loses sight of nothing.
+    pub(super) fn check_sight(&self, world: &World) {
+        let count = &world.count.tcp_ext;
+        let undone = count.tcp_loss_undo + count.tcp_partial_undo > 0;
+        self.recovery.rack.check_sight(&self.flight, undone);
+    }
+}
 
 /// A sender, its path and a clock in milliseconds.
 pub(super) struct Rig {
@@ -160,6 +171,7 @@ impl Rig {
     /// Counters are sums over records, and indices say what the marks say.
     fn check(&self) {
         self.s.flight().check_counters();
+        self.s.check_sight(&self.world);
     }
 }
 

@@ -1,0 +1,96 @@
+//! What RACK must not lose sight of, and what it must forget.
+use super::*;
+
+/// The queue below refuses a tail loss probe: what is in flight is what left before it, and lost when later data overtakes it.
+#[test]
+fn a_probe_that_was_refused_leaves_the_tail_to_rack() {
+    for refused in [true, false] {
+        let mut rig = Rig::warm();
+        rig.send(3, false);
+        let left = rig.s.flight().tx.last().expect("in flight").1.departure();
+        rig.ms = rig.timer().1;
+        let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
+        let Probe::Resend(resend) = rig.s.on_tlp(true) else { panic!("nothing new to send") };
+        let plan = rig.s.commit_tlp(&mut cx, &mut rig.path, &resend).expect("fresh");
+        rig.s.tlp_done(&mut cx, &mut rig.path, Some(true));
+        if refused {
+            rig.s.take_back(&mut cx, &mut rig.path, &plan.attempt.expect("data"), true);
+            assert_eq!(rig.s.flight().tx.last().expect("in flight").1.departure(), left);
+        }
+        rig.ack(3, &[]);
+        rig.send(4, false);
+        rig.ms += RTT;
+        // The probe, where it left, left with what is sacked, and has a quarter of a round trip.
+        rig.ack(3, &[(4, 5)]);
+        assert_eq!(rig.s.flight().lost_out, u32::from(refused), "refused: {refused}");
+    }
+}
+
+/// A refused retransmission of what RACK had judged is not judged again when the mark is taken back.
+#[test]
+fn a_refused_retransmission_of_what_was_judged_stays_judged() {
+    let mut rig = Rig::warm();
+    rig.send(10, false);
+    rig.ms += RTT;
+    rig.ack(1, &[(5, 11)]);
+    assert_eq!(rig.s.flight().lost_out, 4);
+    let far = rig.s.snd_nxt();
+    let resend = rig.s.next_retransmit(&rig.path, 1, far).expect("lost");
+    let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
+    let plan = rig.s.commit_retransmit(&mut cx, &mut rig.path, &resend).expect("fresh");
+    rig.s.take_back(&mut cx, &mut rig.path, &plan.attempt.expect("data"), false);
+    rig.check();
+    assert_eq!((rig.s.flight().retrans_out, rig.s.recovery.rack.remembered()), (0, 0));
+    assert_eq!(rig.resend().first(), Some(&(1, 1)), "it still is to be sent again");
+}
+
+/// What a queue of our own gave up is lost for certain. An undo takes back all marks; RACK makes this one again.
+#[test]
+fn what_was_given_up_is_judged_after_an_undo() {
+    let mut rig = Rig::warm();
+    rig.send(10, false);
+    rig.ms += RTT;
+    rig.ack(1, &[(5, 11)]);
+    assert_eq!((rig.s.ca_state(), rig.s.flight().lost_out), (CaState::Recovery, 4));
+    rig.send(4, false);
+    let (seq, len) = (rig.seq(13), u32::from(rig.s.mss()));
+    rig.s.on_given_up(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path, seq, len);
+    rig.ms += RTT;
+    rig.ack(1, &[(5, 13), (14, 15)]);
+    assert_eq!(rig.s.flight().lost_out, 5);
+    // Nothing was sent again, so what fills the hole was late.
+    rig.ack(2, &[(5, 13), (14, 15)]);
+    assert_eq!((rig.world.count.tcp_ext.tcp_partial_undo, rig.s.flight().tx.una()), (1, 2_001));
+    rig.ack(13, &[(14, 15)]);
+    rig.send(1, false);
+    rig.ms += RTT;
+    rig.ack(13, &[(14, 16)]);
+    assert_eq!((rig.s.ca_state(), rig.s.flight().lost_out), (CaState::Recovery, 1));
+    assert_eq!(rig.resend(), [(13, 1)]);
+}
+
+/// A window that shuts over data in flight has its head sent again for as long as the peer answers.
+#[test]
+fn a_window_that_stays_shut_makes_nothing_grow() {
+    let mut rig = Rig::warm();
+    rig.send(3, false);
+    for _ in 0..1_000 {
+        rig.fire();
+        rig.ack(1, &[]);
+    }
+    assert!(rig.s.total_retrans() >= 999);
+    assert!(rig.s.recovery.rack.remembered() <= 32, "{}", rig.s.recovery.rack.remembered());
+}
+
+#[test]
+fn nothing_is_remembered_of_what_has_arrived() {
+    let mut rig = Rig::warm();
+    rig.send(10, false);
+    rig.ms += RTT;
+    rig.ack(1, &[(3, 11)]);
+    assert_eq!(rig.resend().len(), 2);
+    assert!(rig.s.recovery.rack.remembered() > 0);
+    rig.ms += RTT;
+    rig.ack(11, &[]);
+    assert_eq!(rig.s.recovery.rack.remembered(), 0);
+}
