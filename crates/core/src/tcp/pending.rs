@@ -2,6 +2,7 @@
 use super::output::nagle::Hold;
 use super::segment::Outgoing;
 use super::sender::{Probe, Resend, Rexmit};
+use super::seq::Seq;
 use crate::base::Sysctl;
 use crate::credit::Credit;
 use lowwater_wire::tcp::TcpRepr;
@@ -147,6 +148,11 @@ impl Pending {
             Due::Timeout(resend) => Some(resend),
             Due::Tail(_) => None,
         }
+    }
+
+    /// The retransmission of the head at `una` that a timeout has asked for has not had its turn.
+    pub(super) fn timeout_waits(&self, una: Seq) -> bool {
+        matches!(self.due.as_deref(), Some(Due::Timeout(resend)) if resend.seq == una)
     }
 
     /// The tail loss probe that is due, once.

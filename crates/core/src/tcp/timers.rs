@@ -128,7 +128,8 @@ impl Conn {
             TimerKind::Tlp => {
                 self.tx.queue().unsent.forget_pushed();
                 let fits = self.head_fits_window(self.mss_now());
-                self.out.set_tail_probe(self.tx.on_tlp(fits));
+                let probe = self.tx.on_tlp(cx, &mut self.path, fits);
+                self.out.set_tail_probe(probe);
                 self.out.try_resend();
             }
             TimerKind::Reorder => {
@@ -158,7 +159,7 @@ impl Conn {
             self.tx.relabel();
             cx.count.tcp_ext.tcp_timeout_rehash += 1;
         }
-        if self.tx.head_is_below() {
+        if self.tx.head_is_below() || self.out.timeout_waits(self.tx.snd_una()) {
             cx.count.tcp_ext.tcp_spurious_rtx_host_queues += 1;
             self.count_wait(cx, Wait::HostQueue);
             self.tx.on_rto_below(cx, &mut self.path);

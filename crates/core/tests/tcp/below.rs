@@ -149,3 +149,36 @@ fn what_is_held_back_is_told_once_however_much_new_data_passes_by() {
     assert!(new >= 1, "{new} segments");
     assert_eq!((counts(&p).0, counts(&p).3), (0, held + 1));
 }
+
+/// A driver whose device has no room asks nobody for packets, and a probe may wait for its turn for ever.
+#[test]
+fn a_probe_that_never_has_its_turn_does_not_stop_time() {
+    let mut p = Peer::server(Shape { syn: SACK, ..Shape::default() });
+    p.write(100);
+    p.expect("P. 1:101");
+    p.stall(true);
+    p.at(1_200_000);
+    assert_eq!(p.error(), Some(Error::TimedOut));
+}
+
+/// A timeout waits for its turn when all that it would send again is acknowledged, and then a probe is due.
+#[test]
+fn a_probe_that_finds_a_timeout_waiting_leaves_a_timer() {
+    let mut p = Peer::server(Shape { syn: SACK, ..Shape::default() });
+    p.set(|o| o.nodelay = true);
+    p.stack.set_sysctl("tcp_early_retrans", "0").expect("a setting");
+    for n in 0..2_u32 {
+        p.write(100);
+        p.expect(&format!("P. {}:{}", 1 + 100 * n, 101 + 100 * n));
+    }
+    p.stall(true);
+    let rto = u64::from(p.info().rto) / 1_000;
+    p.at(rto + 1);
+    assert_eq!(counts(&p).1, 1);
+    p.stack.set_sysctl("tcp_early_retrans", "3").expect("a setting");
+    p.inject(". 1 ack 101");
+    p.at(2_000);
+    p.stall(false);
+    let again = p.run_to(20_000);
+    assert!(again.iter().any(|(_, seg)| seg.seq == Some(101)), "{again:?}");
+}

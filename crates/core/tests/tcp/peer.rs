@@ -81,6 +81,8 @@ pub struct Peer {
     pub tos: u8,
     /// The wish of the last packet that left, for queues (SO_PRIORITY).
     pub last_priority: Option<u8>,
+    /// The device has no room, so that nobody asks for packets.
+    stalled: bool,
 }
 
 impl Peer {
@@ -113,12 +115,19 @@ impl Peer {
             below: None,
             tos: 0,
             last_priority: None,
+            stalled: false,
         }
     }
 
     /// From now on the device keeps what it was given until [`Self::complete`].
     pub fn slow_device(&mut self) {
         self.below = Some(Vec::new());
+    }
+
+    /// The device has no room from now on, or has some again.
+    pub fn stall(&mut self, on: bool) {
+        self.stalled = on;
+        self.pump();
     }
 
     /// The device is done with the oldest `n` packets.
@@ -355,7 +364,9 @@ impl Peer {
                     None => Submit::Completed,
                 }
             };
-            self.stack.transmit(now, dev, 64, &mut device);
+            if !self.stalled {
+                self.stack.transmit(now, dev, 64, &mut device);
+            }
             let any = !got.is_empty();
             for bytes in got {
                 self.capture(&bytes);

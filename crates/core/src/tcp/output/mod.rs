@@ -257,8 +257,9 @@ impl Conn {
             self.rest.stats.chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
             self.keep_starved_time(cx, starved);
         }
-        let sent = segment.is_some().then_some(retransmitted);
-        self.tx.tlp_done(cx, &mut self.path, sent);
+        if segment.is_some() {
+            self.tx.tlp_done(cx, &mut self.path, retransmitted);
+        }
         segment
     }
 

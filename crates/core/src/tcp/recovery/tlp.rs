@@ -51,18 +51,12 @@ impl Recovery {
         true
     }
 
-    /// A probe left: RTO runs from now. Or it could not: then from the head's transmission (`tcp_send_loss_probe`).
-    pub(in crate::tcp) fn on_probe(&mut self, e: &mut Env<'_, '_>, sent: Option<bool>) {
-        if let Some(retrans) = sent {
-            self.tlp = Tlp { high_seq: NonZeroU64::new(e.flight.tx.nxt()), retrans };
-            e.cx.count.tcp_ext.tcp_loss_probes += 1;
-            e.timer.clear();
-            e.rearm_rto();
-        } else if e.timer.get().is_none() && e.flight.packets_out > 0 {
-            let at = e.head_deadline(e.path.rtt.rto(e.cx.sysctl)).max(e.cx.now + Duration::from_micros(1));
-            let at = e.path.deadline(e.cx, at.since(e.cx.now));
-            e.timer.set(e.cx, TimerKind::Rto, at);
-        }
+    /// A probe left: RTO runs from now (`tcp_send_loss_probe`).
+    pub(in crate::tcp) fn on_probe(&mut self, e: &mut Env<'_, '_>, retrans: bool) {
+        self.tlp = Tlp { high_seq: NonZeroU64::new(e.flight.tx.nxt()), retrans };
+        e.cx.count.tcp_ext.tcp_loss_probes += 1;
+        e.timer.clear();
+        e.rearm_rto();
     }
 
     /// An acknowledgement with a probe out: was a loss repaired by it? (`tcp_process_tlp_ack`, RFC 8985 section 7.4.2)

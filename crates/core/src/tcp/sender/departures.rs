@@ -91,7 +91,7 @@ impl Sender {
         self.flight.tx.first().is_some_and(|(_, head)| self.flight.tx.below.holds(head.number))
     }
 
-    /// The RTO timer fired for a head that has not left this host. Linux enters Loss and finds that it must not send; here
+    /// The RTO timer fired for a head that has not left this host, or whose retransmission has not. Linux enters Loss and finds that it must not send; here
     /// nothing is lost, but the attempt counts, so that a device that takes nothing for ever ends the connection in time.
     pub fn on_rto_below(&mut self, cx: &mut Cx<'_>, path: &mut Path) {
         self.recovery.timeouts.attempt();

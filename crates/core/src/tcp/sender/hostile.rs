@@ -69,12 +69,12 @@ fn fire(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>, rng: &mut Rng) {
             }
         }
         TimerKind::Tlp => {
-            let sent = match s.on_tlp(false) {
+            let sent = match s.on_tlp(cx, path, false) {
                 Probe::Resend(r) => s.commit_tlp(cx, path, &r),
                 _ => None,
             };
-            s.tlp_done(cx, path, sent.is_some().then_some(true));
             if let Some(plan) = sent {
+                s.tlp_done(cx, path, true);
                 refused(s, path, cx, rng, &plan);
             }
         }

@@ -190,7 +190,7 @@ impl Net {
                 self.transmit(&plan);
             }
             TimerKind::Tlp => {
-                let sent = match self.s.on_tlp(true) {
+                let sent = match self.s.on_tlp(&mut cx, &mut self.path, true) {
                     Probe::New => {
                         let plan = self.s.commit_send(&mut cx, &mut self.path, usize::from(MSS));
                         self.transmit(&plan.expect("unsent"));
@@ -203,7 +203,9 @@ impl Net {
                     }
                     Probe::Nothing => None,
                 };
-                self.s.tlp_done(&mut self.world.cx(self.now), &mut self.path, sent);
+                if let Some(retrans) = sent {
+                    self.s.tlp_done(&mut self.world.cx(self.now), &mut self.path, retrans);
+                }
             }
             TimerKind::Reorder => {
                 let found = self.s.on_reorder_timeout(&mut cx, &mut self.path);

@@ -12,15 +12,16 @@ pub enum Probe {
     New,
     /// This retransmission. Then [`Sender::tlp_done`].
     Resend(Resend),
-    /// None now; the timer is set anew.
+    /// None now.
     Nothing,
 }
 
 impl Sender {
     /// The TLP timer fired: what to send. New data if the peer's window takes a segment (`window_room`), else the last segment
-    /// again. Report with [`Self::tlp_done`] or send it with [`Self::commit_tlp`].
-    pub fn on_tlp(&mut self, window_room: bool) -> Probe {
-        self.timer.clear();
+    /// again. Report with [`Self::tlp_done`] or send it with [`Self::commit_tlp`]. Its turn may be long in coming: until then the RTO
+    /// timer runs as if no probe could be sent.
+    pub fn on_tlp(&mut self, cx: &mut Cx<'_>, path: &mut Path, window_room: bool) -> Probe {
+        Env { cx, path, flight: &mut self.flight, timer: &mut self.timer }.rearm_rto();
         if self.recovery.tlp.high_seq.is_some() || self.flight.packets_out == 0 {
             return Probe::Nothing;
         }
@@ -38,9 +39,9 @@ impl Sender {
         self.resend(start, Share::Proposed).map_or(Probe::Nothing, Probe::Resend)
     }
 
-    /// The end of a probe: `sent` says whether one left, and whether it was a retransmission. Sets the RTO timer.
-    pub fn tlp_done(&mut self, cx: &mut Cx<'_>, path: &mut Path, sent: Option<bool>) {
+    /// A probe left, as a retransmission or not: the RTO timer runs from now on.
+    pub fn tlp_done(&mut self, cx: &mut Cx<'_>, path: &mut Path, retrans: bool) {
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        self.recovery.on_probe(&mut e, sent);
+        self.recovery.on_probe(&mut e, retrans);
     }
 }

@@ -145,16 +145,16 @@ impl Rig {
                 let r = self.s.on_rto(&mut cx, &mut self.path, Timeout::Backoff).expect("a head");
                 self.s.commit_rto(&mut cx, &mut self.path, &r).expect("fresh");
             }
-            TimerKind::Tlp => match self.s.on_tlp(true) {
+            TimerKind::Tlp => match self.s.on_tlp(&mut cx, &mut self.path, true) {
                 Probe::New => {
                     self.s.commit_send(&mut cx, &mut self.path, usize::from(MSS)).expect("queued");
-                    self.s.tlp_done(&mut cx, &mut self.path, Some(false));
+                    self.s.tlp_done(&mut cx, &mut self.path, false);
                 }
                 Probe::Resend(r) => {
                     self.s.commit_tlp(&mut cx, &mut self.path, &r).expect("fresh");
-                    self.s.tlp_done(&mut cx, &mut self.path, Some(true));
+                    self.s.tlp_done(&mut cx, &mut self.path, true);
                 }
-                Probe::Nothing => self.s.tlp_done(&mut cx, &mut self.path, None),
+                Probe::Nothing => {}
             },
             TimerKind::Reorder => {
                 self.s.on_reorder_timeout(&mut cx, &mut self.path);

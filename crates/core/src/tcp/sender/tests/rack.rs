@@ -10,9 +10,11 @@ fn a_probe_that_was_refused_leaves_the_tail_to_rack() {
         let left = rig.s.flight().tx.last().expect("in flight").1.departure();
         rig.ms = rig.timer().1;
         let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
-        let Probe::Resend(resend) = rig.s.on_tlp(true) else { panic!("nothing new to send") };
+        let Probe::Resend(resend) = rig.s.on_tlp(&mut cx, &mut rig.path, true) else {
+            panic!("nothing new to send")
+        };
         let plan = rig.s.commit_tlp(&mut cx, &mut rig.path, &resend).expect("fresh");
-        rig.s.tlp_done(&mut cx, &mut rig.path, Some(true));
+        rig.s.tlp_done(&mut cx, &mut rig.path, true);
         if refused {
             rig.s.take_back(&mut cx, &mut rig.path, &plan.attempt.expect("data"), true);
             assert_eq!(rig.s.flight().tx.last().expect("in flight").1.departure(), left);
