@@ -64,7 +64,11 @@ impl Conn {
         let Some(early) = &self.out.early else {
             return self.header_at(cx, plan.departure, plan.seq, flags);
         };
-        let (window, options) = (early.repr.window, early.repr.options);
+        let (window, mut options) = (early.repr.window, early.repr.options);
+        // It may leave later than that: its own clock is that of any segment, or its acknowledgement would pass for the original's.
+        if let Some(stamps) = &mut options.timestamps {
+            stamps.value = self.peer.stamps.now(plan.departure);
+        }
         let (ack, flags) = (early.repr.ack, flags | early.repr.flags);
         TcpRepr { ack, ..self.repr(plan.seq, flags, window, options) }
     }
