@@ -64,10 +64,17 @@ impl Recovery {
         e.path.window.set_cwnd(e.cx, cwnd);
     }
 
-    /// `segs` segments of new data left.
-    pub(in crate::tcp) const fn count_new(&mut self, segs: u32) {
+    /// `segs` segments left, for the first time or again.
+    pub(in crate::tcp) fn count_out(&mut self, segs: u16) {
         if self.in_reduction() {
-            self.prr.out = self.prr.out.saturating_add(segs);
+            self.prr.out = self.prr.out.saturating_add(u32::from(segs));
+        }
+    }
+
+    /// They did not.
+    pub(in crate::tcp) fn uncount_out(&mut self, segs: u16) {
+        if self.in_reduction() {
+            self.prr.out = self.prr.out.saturating_sub(u32::from(segs));
         }
     }
 

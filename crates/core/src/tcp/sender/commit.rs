@@ -66,6 +66,8 @@ impl Sender {
         if prior == 0 || matches!(e.timer.get(), Some((TimerKind::Tlp, _))) {
             e.rearm_rto();
         }
+        // At once: a round of sending may be interrupted, and an acknowledgement come before it goes on (`tcp_write_xmit` counts at its end).
+        self.recovery.count_out(plan.segs);
         cx.count.tcp_ext.tcp_orig_data_sent += u64::from(plan.segs);
         Some(plan)
     }
@@ -104,9 +106,7 @@ impl Sender {
         self.send_again(cx, path, resend, true);
         let plan = self.depart(cx, path, attempt, Some(resend))?;
         self.recovery.undo.on_retransmit(segs, plan.departure);
-        if self.recovery.in_reduction() {
-            self.recovery.prr.out = self.recovery.prr.out.saturating_add(u32::from(segs));
-        }
+        self.recovery.count_out(segs);
         if self.recovery.ca == CaState::Loss {
             cx.count.tcp_ext.tcp_slow_start_retrans += u64::from(segs);
         } else {

@@ -93,6 +93,7 @@ impl Sender {
             self.recovery.tlp.high_seq = None;
         }
         let segs = self.flight.take_back(attempt.start);
+        self.recovery.uncount_out(segs);
         cx.count.tcp_ext.tcp_orig_data_sent -= u64::from(segs);
         self.timer.restore(cx, attempt.timer);
         if attempt.errand == Errand::MtuProbe {
@@ -123,9 +124,7 @@ impl Sender {
                     _ => &mut ext.tcp_fast_retrans,
                 };
                 *counted -= u64::from(segs);
-                if self.recovery.in_reduction() {
-                    self.recovery.prr.out = self.recovery.prr.out.saturating_sub(u32::from(segs));
-                }
+                self.recovery.uncount_out(segs);
                 self.timer.restore(cx, attempt.timer);
             }
             Errand::TailProbe => self.recovery.tlp.high_seq = None,

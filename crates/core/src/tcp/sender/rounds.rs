@@ -24,19 +24,16 @@ impl Sender {
         let starved =
             (segs > 0 || limited) && self.usage.validate(&self.recovery, &mut e, Pushed::NONE, limited, kept);
         if segs > 0 {
-            self.recovery.count_new(segs);
             self.recovery.schedule_probe(&mut e, false);
         }
         starved
     }
 
     /// A tail loss probe of new data left: as [`Self::after_write`], but the RTO timer stays.
-    pub fn after_new_probe(&mut self, cx: &mut Cx<'_>, path: &mut Path, segs: u32, kept: bool) -> bool {
+    pub fn after_new_probe(&mut self, cx: &mut Cx<'_>, path: &mut Path, kept: bool) -> bool {
         let limited = self.flight.in_flight() >= path.window.cwnd;
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
-        let starved = self.usage.validate(&self.recovery, &mut e, Pushed::NONE, limited, kept);
-        self.recovery.count_new(segs);
-        starved
+        self.usage.validate(&self.recovery, &mut e, Pushed::NONE, limited, kept)
     }
 
     /// A write has pushed packets out and goes on: the end of a round for Linux, which has sent them.

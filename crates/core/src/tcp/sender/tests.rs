@@ -7,6 +7,7 @@ use crate::path::pmtu::Pmtu;
 use crate::tcp::recovery::rto::{Patience, Timeout};
 
 mod rack;
+mod rounds;
 
 const MSS: u16 = 1_000;
 const RTT: u64 = 100;
