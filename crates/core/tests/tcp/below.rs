@@ -5,6 +5,13 @@ use lowwater_core::base::Error;
 
 /// A connection with a round trip of 100 ms, and then a device that completes nothing by itself.
 fn slow(syn: &'static str) -> Peer {
+    let mut p = warm(syn);
+    p.slow_device();
+    p
+}
+
+/// A connection with a round trip of 100 ms that has sent 2,000 bytes.
+fn warm(syn: &'static str) -> Peer {
     let mut p = Peer::server(Shape { syn, ..Shape::default() });
     for n in 0..20_u32 {
         let from = 1 + 100 * n;
@@ -14,7 +21,6 @@ fn slow(syn: &'static str) -> Peer {
         p.inject(&format!(". 1 ack {}", from + 100));
     }
     p.set_zero();
-    p.slow_device();
     p
 }
 
@@ -181,4 +187,22 @@ fn a_probe_that_finds_a_timeout_waiting_leaves_a_timer() {
     p.stall(false);
     let again = p.run_to(20_000);
     assert!(again.iter().any(|(_, seg)| seg.seq == Some(101)), "{again:?}");
+}
+
+/// A probe waits for its turn while acknowledgements show what is lost: recovery needs none.
+#[test]
+fn a_probe_that_recovery_overtakes_is_not_sent() {
+    let mut p = warm(SACK);
+    p.write(6_000);
+    p.expect_data(2_001, 8_001, 1_000);
+    p.stall(true);
+    let pto = 2 * u64::from(p.info().rtt) / 1_000 + 10;
+    assert!(pto < u64::from(p.info().rto) / 1_000);
+    p.at(pto);
+    p.inject(". 1 ack 2001 sack 3001:7001");
+    assert_eq!(p.info().ca_state, 3, "Recovery");
+    p.stall(false);
+    p.expect(". 2001:3001");
+    p.quiet();
+    assert_eq!(counts(&p), (1, 0, 0, 0));
 }

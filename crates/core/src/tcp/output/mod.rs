@@ -231,6 +231,11 @@ impl Conn {
     /// where the window has room.
     fn tail_probe(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16) -> Option<Outgoing> {
         let probe = self.out.take_tail_probe()?;
+        // It waited for its turn, and what has come meanwhile shows what is lost: nothing is probed for in recovery, where the answer would
+        // be taken for that of a loss that nobody has noticed.
+        if self.tx.ca_state() >= CaState::Recovery {
+            return None;
+        }
         self.tx.queue().unsent.forget_pushed();
         let (segment, retransmitted) = match probe {
             Probe::Resend(proposed) => {
