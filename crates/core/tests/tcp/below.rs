@@ -206,3 +206,30 @@ fn a_probe_that_recovery_overtakes_is_not_sent() {
     p.quiet();
     assert_eq!(counts(&p), (1, 0, 0, 0));
 }
+
+/// Questions wait for their turn while the peer answers them by itself.
+#[test]
+fn what_a_peer_has_answered_meanwhile_is_not_asked() {
+    let mut p = warm(SACK);
+    p.inject(". 1 ack 2001 win 0");
+    p.write(3_000);
+    p.stall(true);
+    let rto = u64::from(p.info().rto) / 1_000;
+    p.at(rto + 10);
+    p.inject(". 1 ack 2001 win 65535");
+    p.stall(false);
+    p.expect_data(2_001, 5_001, 1_000);
+    p.quiet();
+    p.inject(". 1 ack 5001");
+    assert_eq!(p.stack.counters().tcp_ext.tcp_win_probe, 0);
+    p.set(|o| {
+        o.keepidle = 60;
+        o.keepalive = true;
+    });
+    p.stall(true);
+    p.at(rto + 60_100);
+    p.inject(". 1 ack 5001");
+    p.stall(false);
+    p.quiet();
+    assert_eq!(p.stack.counters().tcp_ext.tcp_keep_alive, 0);
+}
