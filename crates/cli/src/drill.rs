@@ -221,8 +221,7 @@ fn compared(script: &Path, over: Overrides) -> io::Result<Outcome> {
             what: what.to_owned(),
             packets: differences.lines,
             over,
-            on_kernel: true,
-            compared: true,
+            ran: lowwater_drill::Ran::Compared,
             ..Default::default()
         }));
     }
@@ -308,6 +307,9 @@ fn words(outcome: &Outcome) -> String {
             format!("ok {script}{mode}{printed}")
         }
         Some(failure) => match &outcome.fails_because {
+            Some(_) if outcome.is_unread() => {
+                format!("FAILED {failure}\n  its head says that it fails, but it cannot even be read")
+            }
             Some(why) => {
                 let how = if outcome.by_chance { "as it may" } else { "as expected" };
                 format!("fails, {how}, {}:{}: {why}", failure.script, failure.line)

@@ -2,6 +2,20 @@
 use crate::config::{Overrides, quoted};
 use std::fmt;
 
+/// Where a script failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Ran {
+    /// It could not be read: nothing ran.
+    Nowhere,
+    /// Against the stack.
+    #[default]
+    Stack,
+    /// Against the kernel of the host.
+    Kernel,
+    /// Against both, and what they send was compared.
+    Compared,
+}
+
 /// The first thing in a script that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Failure {
@@ -25,10 +39,8 @@ pub struct Failure {
     pub printed: Vec<String>,
     /// What the command line said over the script.
     pub over: Overrides,
-    /// It ran against the kernel of the host.
-    pub on_kernel: bool,
-    /// What both send was compared.
-    pub compared: bool,
+    /// Where it failed.
+    pub ran: Ran,
 }
 
 impl Failure {
@@ -60,6 +72,12 @@ impl Failure {
         failure
     }
 
+    /// The script could not be read.
+    pub(crate) fn unread(mut self: Box<Self>) -> Box<Self> {
+        self.ran = Ran::Nowhere;
+        self
+    }
+
     /// Says where it happened.
     pub(crate) fn in_script(mut self: Box<Self>, name: &str, text: &str) -> Box<Self> {
         name.clone_into(&mut self.script);
@@ -68,12 +86,22 @@ impl Failure {
         self
     }
 
+    /// It failed there, unless it could not be read.
+    pub fn ran_on(&mut self, ran: Ran) {
+        if self.ran != Ran::Nowhere {
+            self.ran = ran;
+        }
+    }
+
     /// The command that runs this script alone.
     #[must_use]
     pub fn alone(&self) -> String {
-        let kernel = if self.on_kernel { "--kernel " } else { "" };
-        let compare = if self.compared { "--compare " } else { "" };
-        format!("lowwater drill {kernel}{compare}{}{}", self.over, quoted(&self.script))
+        let against = match self.ran {
+            Ran::Nowhere | Ran::Stack => "",
+            Ran::Kernel => "--kernel ",
+            Ran::Compared => "--kernel --compare ",
+        };
+        format!("lowwater drill {against}{}{}", self.over, quoted(&self.script))
     }
 }
 

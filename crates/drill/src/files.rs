@@ -1,6 +1,6 @@
 //! Finds scripts in directories and runs them.
 use crate::config::{Family, Overrides};
-use crate::failure::Failure;
+use crate::failure::{Failure, Ran};
 use crate::invocation::Invocation;
 use crate::modes;
 use std::fs::File;
@@ -47,10 +47,18 @@ impl Outcome {
         Self { script: script.to_owned(), failure, printed, shows, fails_because, by_chance, mode, left_out }
     }
 
-    /// It passed, or failed and its head says so, or its head leaves that to chance, or it was left out.
+    /// It passed, or failed and its head says so, or its head leaves that to chance, or it was left out. One that cannot be read shows nothing
+    /// of what its head says.
     #[must_use]
-    pub const fn as_expected(&self) -> bool {
-        self.left_out.is_some() || self.by_chance || self.failure.is_some() == self.fails_because.is_some()
+    pub fn as_expected(&self) -> bool {
+        let fails = self.failure.is_some() == self.fails_because.is_some();
+        self.left_out.is_some() || !self.is_unread() && (self.by_chance || fails)
+    }
+
+    /// It could not even be read.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        self.failure.as_ref().is_some_and(|failure| failure.ran == Ran::Nowhere)
     }
 }
 
@@ -153,7 +161,7 @@ pub fn in_modes(
             Ok(None) => run(path, family.into())?,
             Ok(left_out) => Outcome { left_out, ..Outcome::of(path, &text, Ok(Vec::new())) },
             Err(failure) => {
-                let failure = failure.in_script(&path.display().to_string(), &text);
+                let failure = failure.unread().in_script(&path.display().to_string(), &text);
                 Outcome::of(path, &text, Err(failure))
             }
         };

@@ -81,7 +81,9 @@ impl<'a> Invocation<'a> {
         act: impl FnOnce(&Script, &Path) -> Result<T, Box<Failure>>,
     ) -> Result<T, Box<Failure>> {
         let folder = Path::new(self.name).parent().unwrap_or(Path::new(""));
-        parse::script(self.text, self.over).and_then(|script| act(&script, folder)).map_err(|failure| {
+        let unread = |failure: Box<Failure>| failure.unread();
+        let script = parse::script(self.text, self.over).map_err(unread);
+        script.and_then(|script| act(&script, folder)).map_err(|failure| {
             let mut failure = failure.in_script(self.name, self.text);
             failure.over = self.over;
             failure

@@ -26,7 +26,7 @@ mod target;
 mod wire;
 
 pub use config::{Family, Overrides};
-pub use failure::Failure;
+pub use failure::{Failure, Ran};
 pub use files::{Outcome, collect, drill_file, in_modes, read};
 pub use invocation::Invocation;
 pub use modes::left_out;

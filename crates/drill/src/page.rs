@@ -100,8 +100,8 @@ fn result(modes: &[Outcome]) -> String {
     match (&outcome.failure, &outcome.fails_because) {
         (None, None) => "passes".to_owned(),
         (None, Some(_)) => "**passes, though its head says that it fails**".to_owned(),
-        (Some(_), Some(why)) => format!("fails, as expected: {}", cell(why)),
-        (Some(failure), None) => {
+        (Some(_), Some(why)) if outcome.as_expected() => format!("fails, as expected: {}", cell(why)),
+        (Some(failure), _) => {
             let mode = outcome.mode.map(|family| format!(" as {}", family.name())).unwrap_or_default();
             format!("**fails**{mode} in line {}: {}", failure.line, cell(&failure.what))
         }

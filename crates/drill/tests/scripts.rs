@@ -102,6 +102,13 @@ fn a_script_that_is_expected_to_fail_must_fail() {
     assert!(!outcome("// Shows nothing.\n0 close(3) = 0\n").as_expected());
     let right = outcome("// fails: not at all\n0 close(3) = -1 EBADF\n");
     assert!(right.failure.is_none() && !right.as_expected());
+    // What cannot be read shows nothing of its reason.
+    for text in ["0 close(3) =\n", "--no_such_option\n0 close(3) = 0\n", "", "0 > [ect9] S 0:0(0)\n"] {
+        let unread = outcome(&format!("// fails: a reason\n{text}"));
+        assert!(unread.is_unread() && !unread.as_expected(), "{text}: {unread:?}");
+        let page = lowwater_drill::page("x", &dir, &[unread]);
+        assert!(page.contains("**fails** in line "), "{page}");
+    }
     let page = lowwater_drill::page("x", &dir, &[wrong]) + &lowwater_drill::page("y", &dir, &[right]);
     assert!(page.contains("| `x.pkt` | Shows \\| nothing. |  | fails, as expected: a reason |"), "{page}");
     assert!(page.contains("passes, though its head"), "{page}");

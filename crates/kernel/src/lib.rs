@@ -16,7 +16,7 @@ use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::trace::Record;
 use lowwater_core::base::{Duration, Instant};
-use lowwater_drill::{Failure, Invocation, ORIGIN, Outcome, Overrides, Target, Transcript, World};
+use lowwater_drill::{Failure, Invocation, ORIGIN, Outcome, Overrides, Ran, Target, Transcript, World};
 use lowwater_os::netns::NetNs;
 use lowwater_os::{Clock, SockDiag};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
@@ -278,7 +278,7 @@ fn outcome(path: &Path, text: &str, done: Result<Vec<String>, Box<Failure>>) -> 
     // What the stack cannot do yet is no reason for the kernel to fail; what the kernel cannot do is.
     let fails_because = excuse(text).map(str::to_owned);
     let done = done.map_err(|mut failure| {
-        failure.on_kernel = true;
+        failure.ran_on(Ran::Kernel);
         failure
     });
     let by_chance = text.lines().any(|line| line.starts_with(CHANCE));
@@ -330,7 +330,7 @@ pub fn compare_file(path: &Path, over: Overrides, attempts: usize) -> io::Result
     let (mut outcome, differences) = telling(runs).ok_or(io::ErrorKind::Other)?;
     if let (Some(failure), Some(_)) = (&mut outcome.failure, &stack) {
         failure.what = format!("the kernel fails it: {} (the stack passes it)", failure.what);
-        failure.compared = true;
+        failure.ran_on(Ran::Compared);
     }
     Ok((outcome, differences))
 }
@@ -350,7 +350,7 @@ fn failed_by_the_stack(mut outcome: Outcome, kernel: &Outcome) -> Outcome {
     if let (Some(failure), Some(theirs)) = (&mut outcome.failure, &kernel.failure)
         && (failure.line, &failure.what, &failure.actual) == (theirs.line, &theirs.what, &theirs.actual)
     {
-        (failure.on_kernel, failure.compared) = (true, true);
+        failure.ran_on(Ran::Compared);
         // A script that cannot be read, or asks for what there is not, has shown nothing of either.
         if !failure.actual.is_empty() || !failure.packets.is_empty() {
             failure.what =
@@ -364,7 +364,7 @@ fn failed_by_the_stack(mut outcome: Outcome, kernel: &Outcome) -> Outcome {
     };
     if let Some(failure) = &mut outcome.failure {
         failure.what = format!("the stack fails it: {} ({told})", failure.what);
-        (failure.on_kernel, failure.compared) = (true, true);
+        failure.ran_on(Ran::Compared);
     }
     outcome
 }
