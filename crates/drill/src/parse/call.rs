@@ -9,6 +9,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Deepest nesting of lists and structs.
 const DEPTH_MAX: usize = 8;
+/// Notes in parentheses behind a call: one goes with the errno.
+const NOTES_MAX: usize = 2;
 
 pub(super) fn call(
     c: &mut Cursor<'_>,
@@ -35,8 +37,11 @@ pub(super) fn call(
         errno = Some(word.to_owned());
         c.word();
     }
-    if c.eat("(") {
-        c.until(")")?;
+    // What strace says of an error, and of the result.
+    for _ in 0..NOTES_MAX {
+        if c.eat("(") {
+            c.until(")")?;
+        }
     }
     Ok(CallSpec { name, args, end, result, errno })
 }

@@ -10,9 +10,9 @@ pub(super) fn info(c: &mut Cursor<'_>) -> Result<IpSpec, Box<Failure>> {
     let mut spec = IpSpec::default();
     c.blank();
     // An IPv6 address with a port begins with a bracket too.
-    let address = c.rest().split_once(']').is_some_and(|(_, after)| after.starts_with(':'));
+    let is_address = || c.rest().split_once(']').is_some_and(|(_, after)| after.starts_with(':'));
     let close = match c.peek() {
-        '[' if !address => "]",
+        '[' if !is_address() => "]",
         '(' => ")",
         _ => return Ok(spec),
     };

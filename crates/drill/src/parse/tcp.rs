@@ -8,6 +8,7 @@ use crate::options::{
 };
 use crate::script::{Numbered, TcpSpec};
 use lowwater_wire::tcp::TcpFlags;
+use std::borrow::Cow;
 
 /// Most payload of an inbound packet: what fits IPv4 with all options.
 pub(super) const INBOUND_MAX: u32 = 65_400;
@@ -96,7 +97,12 @@ fn bytes(c: &mut Cursor<'_>) -> Result<u32, Box<Failure>> {
 
 fn flags(c: &mut Cursor<'_>, scope: &Scope<'_>) -> Result<TcpFlags, Box<Failure>> {
     let word = c.take_while(|ch| ch.is_ascii_alphanumeric() || ch == '.' || ch == '-' || ch == '_');
-    let word = scope.word(word);
+    let mut word = Cow::Borrowed(scope.word(word));
+    c.blank();
+    // packetdrill reads letters, then the ACK with or without a counter, and a blank between is nothing to it. `...` is a sequence number.
+    if !word.contains(['.', '-']) && c.peek() == '.' && !c.rest().starts_with("..") {
+        word.to_mut().push_str(c.take_while(|ch| ch.is_ascii_digit() || ch == '.'));
+    }
     let digits = word.chars().filter(char::is_ascii_digit).count();
     if digits > 1 || (digits == 1 && word.contains(['E', 'W', 'A'])) {
         return c.fail(format!("'{word}': one digit, or E, W and A, but not both: they are the same bits"));

@@ -10,6 +10,8 @@ use lowwater_posix::{Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd,
 
 /// Most bytes of the buffers of one call.
 const BYTES_MAX: i64 = 1 << 26;
+/// What one call moves at most (Linux's MAX_RW_COUNT).
+const RW_MAX: usize = 0x7fff_f000;
 /// Longest value of an option, and room for control messages where the script expects whatever comes.
 const CONTROL_ROOM: usize = 4_096;
 /// Most room for control messages that a script may ask for.
@@ -124,6 +126,17 @@ impl Args<'_> {
         let here = self.spec.args.len();
         let s = if here == 1 { "" } else { "s" };
         format!("{} has {here} argument{s} here and takes {bound} {count}", self.spec.name)
+    }
+
+    /// Length of the buffer in argument 1: for NULL, of which nobody reads a byte, whatever a size_t can be.
+    fn buffer_length(&self, index: usize) -> Result<usize, Box<Failure>> {
+        let count = self.number(index)?;
+        match self.value(1)? {
+            Value::Int(0) if i32::try_from(count).is_ok() => {
+                Ok(usize::try_from(count).unwrap_or(usize::MAX).min(RW_MAX))
+            }
+            _ => self.length(index),
+        }
     }
 
     /// Length of a buffer.
@@ -405,7 +418,7 @@ impl Runner<'_> {
     }
 
     fn recv(&self, a: &Args<'_>, fd: Fd) -> Result<Call, Box<Failure>> {
-        let one = || Ok::<_, Box<Failure>>(vec![a.room(a.value(1)?, a.length(2)?)?]);
+        let one = || Ok::<_, Box<Failure>>(vec![a.room(a.value(1)?, a.buffer_length(2)?)?]);
         let (kind, rooms, flags, control_len) = match a.spec.name.as_str() {
             "read" => {
                 a.at_most(3)?;
@@ -440,7 +453,7 @@ impl Runner<'_> {
     }
 
     fn send(&self, a: &Args<'_>, fd: Fd) -> Result<Call, Box<Failure>> {
-        let one = || Ok::<_, Box<Failure>>(vec![a.piece(a.value(1)?, a.length(2)?)?]);
+        let one = || Ok::<_, Box<Failure>>(vec![a.piece(a.value(1)?, a.buffer_length(2)?)?]);
         // No length is no address; with one NULL is AF_UNSPEC.
         let to = |value: Option<&Value>, len: Option<&Value>| match (value, len) {
             (None, _) | (Some(Value::Int(0)), None | Some(Value::Int(0))) => Ok(None),

@@ -1,4 +1,5 @@
 //! What calls answered whose result a line leaves open (`= ...`), and how two runs of a script differ there.
+use super::told;
 use crate::script::{CallSpec, Value};
 use core::fmt::Write as _;
 use lowwater_posix::Reply;
@@ -60,8 +61,7 @@ impl Replied {
 /// Lines that name what differs, `-` only in `a` and `+` only in `b`. Empty when nothing does.
 pub(super) fn differences(a: &[Replied], b: &[Replied], text: &str) -> Vec<String> {
     let mut out = Vec::new();
-    for x in a {
-        let Some(y) = b.iter().find(|y| y.line == x.line && y.said != x.said) else { continue };
+    for (x, y) in told::pairs(a, b, |replied| replied.line).filter(|(x, y)| x.said != y.said) {
         let source = text.lines().nth(x.line.saturating_sub(1)).unwrap_or_default().trim();
         out.push(format!("  the call in line {}: {source}", x.line));
         out.push(format!("- {}", x.said));

@@ -1,6 +1,7 @@
 //! What TCP_INFO and SO_MEMINFO said after each line of a script, and how two runs of it differ there.
 use super::info;
 use core::fmt::Write as _;
+use std::collections::{BTreeMap, VecDeque};
 
 /// In place of a descriptor: the connection that nobody has accepted.
 pub(super) const NOBODYS: i64 = -1;
@@ -73,9 +74,7 @@ fn differences_in(a: &[Told], b: &[Told], text: &str, asked: impl Fn(&str) -> bo
         .flat_map(|(names, _)| names.split(',').map(str::trim))
         .collect();
     let mut out = Vec::new();
-    for x in a {
-        // A call that blocks, or does not any more, is seen a moment later by one of them.
-        let Some(y) = b.iter().find(|y| (y.line, y.fd) == (x.line, x.fd)) else { continue };
+    for (x, y) in pairs(a, b, |told| (told.line, told.fd)) {
         let Some((mine, theirs)) = fields(x, y, |name| asked(name) && !unlike.contains(&name)) else {
             continue;
         };
@@ -86,6 +85,18 @@ fn differences_in(a: &[Told], b: &[Told], text: &str, asked: impl Fn(&str) -> bo
         out.push(format!("+ {socket}:{theirs}"));
     }
     out
+}
+
+/// What two runs noted of the same thing: the first with the first of a line, and so on, since several events may stand in one. What only one
+/// has is left out: a call that blocks, or does not any more, is seen a moment later by one of them.
+pub(super) fn pairs<'n, T, K: Ord>(
+    a: &'n [T],
+    b: &'n [T],
+    key: impl Fn(&T) -> K,
+) -> impl Iterator<Item = (&'n T, &'n T)> {
+    let mut left: BTreeMap<K, VecDeque<&T>> = BTreeMap::new();
+    b.iter().for_each(|y| left.entry(key(y)).or_default().push_back(y));
+    a.iter().filter_map(move |x| left.get_mut(&key(x))?.pop_front().map(|y| (x, y)))
 }
 
 /// The fields in which two differ, of those that are asked for.
@@ -225,6 +236,13 @@ mod tests {
             !grown_by_headers(SNDBUF, 87_040, 48_384)
                 && !grown_by_headers("SK_MEMINFO_RCVBUF", 87_040, 46_080)
         );
+    }
+
+    #[test]
+    fn events_of_one_line_are_compared_in_their_order() {
+        let run = |second: u8| [told(2, 80, 10), told(2, 80, second), told(3, 80, 10)];
+        assert!(differences(&run(11), &run(11), "one\ntwo\nthree\n").is_empty());
+        assert_eq!(differences(&run(11), &run(12), "one\ntwo\nthree\n").len(), 3);
     }
 
     #[test]
