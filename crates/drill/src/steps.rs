@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use lowwater_core::base::Instant;
 use lowwater_core::base::trace::{Ev, Record};
-use lowwater_posix::{Call, CallId, Host, Reply, Sent, Started};
+use lowwater_posix::{Call, CallId, Host, Privileges, Reply, Sent, Started};
 
 /// Time between two events of one instant.
 const STEP_NS: u64 = 1;
@@ -63,8 +63,13 @@ impl Steps {
 
     /// [`Host::call`].
     pub fn call(&mut self, call: Call) -> Started {
+        self.call_as(Privileges::ALL, call)
+    }
+
+    /// [`Host::call_as`].
+    pub fn call_as(&mut self, who: Privileges, call: Call) -> Started {
         self.step();
-        self.host.call(call)
+        self.host.call_as(who, call)
     }
 
     /// [`Host::inject`].

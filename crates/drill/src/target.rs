@@ -4,7 +4,7 @@ use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::trace::Record;
 use lowwater_core::base::{Duration, Instant};
-use lowwater_posix::{Call, CallId, Reply, Sent, Started};
+use lowwater_posix::{Call, CallId, Privileges, Reply, Sent, Started};
 
 /// When a script's time begins, on the clock of its [`Target`].
 pub const ORIGIN: Instant = Instant::from_millis(10_000);
@@ -67,6 +67,18 @@ pub trait Target {
     fn lacks_sysctl(&self, name: &str) -> Option<String> {
         let _ = name;
         None
+    }
+    /// What the program that makes the calls may do.
+    fn privileges(&self) -> Privileges {
+        Privileges::ALL
+    }
+    /// What it may do from now on.
+    ///
+    /// # Errors
+    /// Why not, in a sentence.
+    fn set_privileges(&mut self, may: Privileges) -> Result<(), String> {
+        let _ = may;
+        Err("privileges cannot be taken here".to_owned())
     }
     /// Forgets what connections have taught about servers, as `ip tcp_metrics flush` does.
     ///

@@ -147,7 +147,7 @@ fn a_wrong_script_fails_in_its_line() {
         ("+0 readv(4, [{..., 10}], 2) = 10", "readv says 2 buffers and lists 1", "", ""),
         ("+0 setsockopt(4, SOL_IP, IP_TOS, inet6_addr(\"::1\"), 16) = 5", "another result", "5", "0"),
         ("+0 open(\"x\", O_WRONLY) = 5", "not write them", "", ""),
-        ("+0 cap_set(CAP_EFFECTIVE, CAP_NET_ADMIN, CAP_CLEAR) = 0", "never lack", "", ""),
+        ("+0 cap_set(CAP_PERMITTED, CAP_NET_ADMIN, CAP_CLEAR) = 0", "from CAP_EFFECTIVE", "", ""),
         ("+0 `sysctl -q net.ipv4.tcp_nonsense=1`", "the stack has no setting", "", ""),
         ("+0 `nstat | grep -q TcpExt`", "the kernel's counters", "", ""),
         ("+0 `ethtool -K tun0 tso on`", "is set by --mtu", "", ""),

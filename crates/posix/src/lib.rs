@@ -20,6 +20,7 @@ mod leftovers;
 mod pipe;
 mod poll;
 mod ports;
+mod privileges;
 mod recv;
 pub mod sctp;
 mod send;
@@ -38,3 +39,4 @@ pub use call::{
 pub use device::Sent;
 pub use errno::Errno;
 pub use host::{CallId, Host, Settings, Started};
+pub use privileges::Privileges;

@@ -13,7 +13,8 @@ use lowwater_core::device::DeviceCaps;
 use lowwater_posix::abi::{
     F_DUPFD, F_DUPFD_CLOEXEC, MSG_FASTOPEN, SCTP_SOCKOPT_PEELOFF, SCTP_SOCKOPT_PEELOFF_FLAGS, SOL_SCTP,
 };
-use lowwater_posix::{Call, CallId, Errno, Fd, Host, Name, Reply, Settings, Started};
+use lowwater_posix::{Call, CallId, Errno, Fd, Host, Name, Privileges, Reply, Settings, Started};
+use rustix::thread::{CapabilitySet, capabilities};
 use std::time::Duration;
 
 /// Microseconds since 1970 at the origin of the host's time. A constant, so that every run is the same.
@@ -48,6 +49,8 @@ pub(crate) struct Machine {
     count_children: fn() -> u64,
     /// It was said that no packet will ever come.
     said_end: bool,
+    /// The process's privileges when the run began.
+    effective: CapabilitySet,
     /// See [`Flags::awake`].
     awake: bool,
     /// See [`Flags::untold`].
@@ -114,6 +117,7 @@ impl Machine {
             children: None,
             count_children,
             said_end: false,
+            effective: effective(),
             awake: flags.awake(),
             untold: flags.untold(),
             drawn: flags.drawn(),
@@ -142,7 +146,7 @@ impl Machine {
             _ => None,
         };
         self.number_for_host(&mut call);
-        let started = self.host.call(call);
+        let started = self.host.call_as(self.privileges(&call), call);
         // As in Linux the number is free even while close() lingers.
         closes.inspect(|fd| self.fds.release(*fd));
         match started {
@@ -292,6 +296,20 @@ impl Machine {
         }
     }
 
+    /// What packetdrill has taken from the calling thread since the run began (cap_set()). What that lacked before it lacks by no doing of the script's.
+    fn privileges(&self, call: &Call) -> Privileges {
+        if !matches!(call, Call::Bind { .. } | Call::Setsockopt { .. }) {
+            return Privileges::ALL;
+        }
+        let taken = self.effective - effective();
+        let left = |one: CapabilitySet| !taken.contains(one);
+        Privileges {
+            bind_service: left(CapabilitySet::NET_BIND_SERVICE),
+            admin: left(CapabilitySet::NET_ADMIN),
+            raw: left(CapabilitySet::NET_RAW),
+        }
+    }
+
     fn patience(&self) -> Instant {
         self.host.now().plus_nanos(PATIENCE_NS)
     }
@@ -350,6 +368,11 @@ impl Machine {
         }
         Reply::fail(Errno::EMFILE)
     }
+}
+
+/// The calling thread's privileges; none where they cannot be asked for.
+fn effective() -> CapabilitySet {
+    capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective)
 }
 
 const fn micros(at: Instant) -> u64 {

@@ -206,6 +206,49 @@ static void errors(void)
 	teardown(fds, 2, 11, 1);
 }
 
+/* What cap_set() of a script does: one privilege of this thread. False where there is none to take. */
+static bool give(int privilege, bool on)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct sets[2];
+	uint32_t bit = 1u << privilege;
+
+	CHECK(syscall(SYS_capget, &header, sets) == 0);
+	if (!(sets[0].permitted & bit))
+		return false;
+	sets[0].effective = on ? sets[0].effective | bit : sets[0].effective & ~bit;
+	CHECK(syscall(SYS_capset, &header, sets) == 0);
+	return true;
+}
+
+/* What a script takes from packetdrill's process the stack's calls lack, until it is given back. */
+static void privileges(void)
+{
+	int value = 7, fd = so.socket(U, domain, SOCK_STREAM, IPPROTO_TCP);
+	struct sockaddr_storage low;
+	socklen_t len = address(&low, world.local, 80);
+
+	EQ(so.setsockopt(U, fd, SOL_SOCKET, SO_MARK, &value, sizeof value), 0);
+	if (!give(CAP_NET_ADMIN, false) || !give(CAP_NET_RAW, false) || !give(CAP_NET_BIND_SERVICE, false)) {
+		fprintf(stderr, "root (capabilities)\n");
+		exit(77);
+	}
+	ERR(so.setsockopt(U, fd, SOL_SOCKET, SO_MARK, &value, sizeof value), EPERM);
+	ERR(so.setsockopt(U, fd, SOL_SOCKET, SO_RCVBUFFORCE, &value, sizeof value), EPERM);
+	ERR(so.setsockopt(U, fd, SOL_SOCKET, SO_PRIORITY, &value, sizeof value), EPERM);
+	ERR(so.setsockopt(U, fd, SOL_SOCKET, SO_MARK, &value, 2), EINVAL);
+	ERR(so.setsockopt(U, 99999, SOL_SOCKET, SO_MARK, &value, sizeof value), EBADF);
+	EQ(so.setsockopt(U, fd, SOL_SOCKET, SO_REUSEADDR, &value, sizeof value), 0);
+	ERR(so.bind(U, fd, (void *)&low, len), EACCES);
+	CHECK(give(CAP_NET_RAW, true));
+	EQ(so.setsockopt(U, fd, SOL_SOCKET, SO_MARK, &value, sizeof value), 0);
+	ERR(so.setsockopt(U, fd, SOL_SOCKET, SO_RCVBUFFORCE, &value, sizeof value), EPERM);
+	CHECK(give(CAP_NET_ADMIN, true) && give(CAP_NET_BIND_SERVICE, true));
+	EQ(so.setsockopt(U, fd, SOL_SOCKET, SO_RCVBUFFORCE, &value, sizeof value), 0);
+	EQ(so.bind(U, fd, (void *)&low, len), 0);
+	so.free(U);
+}
+
 static void messages(void)
 {
 	char buf[64], control[64];
@@ -1369,7 +1412,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } scenarios[] = {
-	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors},
+	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors}, {"privileges", privileges},
 	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
 	{"blocking", blocking}, {"result_after_sleep", result_after_sleep}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings}, {"routes", routes}, {"device", device},
 	{"datagrams", datagrams}, {"icmp", icmp}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure}, {"abandoned", abandoned}, {"abandoned_by_the_second", abandoned_by_the_second},

@@ -178,6 +178,11 @@ fn errnos_and_bad_pointers() {
 }
 
 #[test]
+fn what_a_script_gives_up_its_calls_lack() {
+    passes_in_every_mode("privileges");
+}
+
+#[test]
 fn packets_beyond_the_mtu_and_closes_that_reset() {
     passes_in_every_mode("large");
 }

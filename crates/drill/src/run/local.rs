@@ -1,4 +1,4 @@
-//! Calls that the runner answers by itself: files, which are the machine's and can only be sent, and privileges, which the stack has none of.
+//! Calls that the runner answers by itself: files, which are the machine's and can only be sent, and those that give and take privileges.
 use super::args::Args;
 use super::{Runner, sctp_info};
 use crate::failure::Failure;
@@ -10,8 +10,13 @@ use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 /// Access modes in open()'s flags, and those that go with reading alone.
 const O_ACCMODE: i64 = 3;
 const O_HARMLESS: i64 = 0o2_004_000;
-/// Privileges that calls here may ask for: CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW.
-const ASKED_FOR: [i64; 3] = [10, 12, 13];
+/// Privileges that calls here ask for (capabilities(7)).
+const CAP_NET_BIND_SERVICE: i64 = 10;
+const CAP_NET_ADMIN: i64 = 12;
+const CAP_NET_RAW: i64 = 13;
+/// Sets of them, and what may be done with one.
+const CAP_EFFECTIVE: i64 = 0;
+const CAP_PERMITTED: i64 = 1;
 const CAP_CLEAR: i64 = 0;
 
 /// The calls that the runner answers.
@@ -28,7 +33,7 @@ impl Runner<'_> {
         match (spec.name.as_str(), file) {
             ("open", _) => self.open(&a),
             ("sendfile", _) => self.sendfile(&a),
-            ("cap_set", _) => cap_set(&a),
+            ("cap_set", _) => self.cap_set(&a),
             // What libsctp has taken from the heap.
             ("sctp_freepaddrs" | "sctp_freeladdrs", _) => Ok(Started::Done(Reply::ok(0))),
             ("close", Some(fd)) => {
@@ -104,6 +109,32 @@ impl Runner<'_> {
             control: Vec::new(),
         }))
     }
+
+    /// cap_set(set, privilege, CAP_SET or CAP_CLEAR). What a call asks for is looked for among the effective ones.
+    fn cap_set(&mut self, a: &Args<'_>) -> Result<Started, Box<Failure>> {
+        a.at_most(3)?;
+        let (set, on) = (a.number(0)?, a.number(2)? != CAP_CLEAR);
+        let before = self.host.privileges();
+        let mut may = before;
+        match a.number(1)? {
+            CAP_NET_BIND_SERVICE => may.bind_service = on,
+            CAP_NET_ADMIN => may.admin = on,
+            CAP_NET_RAW => may.raw = on,
+            _ => {}
+        }
+        if may != before {
+            match set {
+                CAP_EFFECTIVE => {
+                    self.host.set_privileges(may).or_else(|why| a.fail(format!("cap_set: {why}")))?
+                }
+                CAP_PERMITTED if !on => {
+                    return a.fail("cap_set: a privilege can be taken from CAP_EFFECTIVE, and given back");
+                }
+                _ => {}
+            }
+        }
+        Ok(Started::Done(Reply::ok(0)))
+    }
 }
 
 fn has_text(value: &Value) -> bool {
@@ -113,15 +144,6 @@ fn has_text(value: &Value) -> bool {
         Value::Struct(fields) => fields.iter().any(|(_, value)| has_text(value)),
         _ => false,
     }
-}
-
-/// cap_set(set, privilege, CAP_SET or CAP_CLEAR).
-fn cap_set(a: &Args<'_>) -> Result<Started, Box<Failure>> {
-    a.at_most(3)?;
-    if a.number(2)? == CAP_CLEAR && ASKED_FOR.contains(&a.number(1)?) {
-        return a.fail("cap_set: calls never lack this privilege here");
-    }
-    Ok(Started::Done(Reply::ok(0)))
 }
 
 fn errno(e: &io::Error) -> Errno {

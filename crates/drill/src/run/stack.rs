@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::trace::Record;
 use lowwater_core::base::{Instant, Sysctl};
 use lowwater_core::device::DeviceCaps;
-use lowwater_posix::{Call, CallId, Host, Reply, Sent, Settings, Started};
+use lowwater_posix::{Call, CallId, Host, Privileges, Reply, Sent, Settings, Started};
 
 /// What the device of a script is called.
 pub(super) const DEVICE: &str = "tun0";
@@ -22,6 +22,8 @@ pub(super) struct Stack {
     settings: Settings,
     /// Something but a command has happened.
     begun: bool,
+    /// What the script's program may do.
+    may: Privileges,
 }
 
 impl Stack {
@@ -45,7 +47,7 @@ impl Stack {
             ..Settings::default()
         };
         let steps = host(&settings).map_err(|why| Failure::new(1, why))?;
-        Ok(Self { steps, settings, begun: false })
+        Ok(Self { steps, settings, begun: false, may: Privileges::ALL })
     }
 }
 
@@ -61,7 +63,16 @@ impl Target for Stack {
     }
 
     fn call(&mut self, call: Call) -> Started {
-        self.steps.call(call)
+        self.steps.call_as(self.may, call)
+    }
+
+    fn privileges(&self) -> Privileges {
+        self.may
+    }
+
+    fn set_privileges(&mut self, may: Privileges) -> Result<(), String> {
+        self.may = may;
+        Ok(())
     }
 
     fn take(&mut self, id: CallId) -> Option<(Instant, Reply)> {

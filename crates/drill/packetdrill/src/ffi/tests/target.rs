@@ -9,7 +9,7 @@ use core::ptr::null_mut;
 use lowwater_core::base::trace::Record;
 use lowwater_core::base::{Instant, Sysctl};
 use lowwater_drill::{Family, Target, World};
-use lowwater_posix::{Call, CallId, Reply, Sent, Started};
+use lowwater_posix::{Call, CallId, Privileges, Reply, Sent, Started};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -205,6 +205,12 @@ impl Target for Interface {
         let short = name.trim_start_matches("net.ipv4.");
         let known = Sysctl::knows(name) || Path::new(SETTINGS).join(short).exists();
         (!known).then(|| format!("there is no setting '{name}'"))
+    }
+
+    /// packetdrill takes them from its own thread, which is not the one that makes the calls here: `driver.c` does that.
+    fn set_privileges(&mut self, _: Privileges) -> Result<(), String> {
+        self.special.store(true, Ordering::SeqCst);
+        Ok(())
     }
 
     fn set_busy(&mut self, _: bool) {
