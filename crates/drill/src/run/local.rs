@@ -122,16 +122,11 @@ impl Runner<'_> {
             CAP_NET_RAW => may.raw = on,
             _ => {}
         }
-        if may != before {
-            match set {
-                CAP_EFFECTIVE => {
-                    self.host.set_privileges(may).or_else(|why| a.fail(format!("cap_set: {why}")))?
-                }
-                CAP_PERMITTED if !on => {
-                    return a.fail("cap_set: a privilege can be taken from CAP_EFFECTIVE, and given back");
-                }
-                _ => {}
-            }
+        if set == CAP_PERMITTED && may != before && !on {
+            return a.fail("cap_set: a privilege can be taken from CAP_EFFECTIVE, and given back");
+        }
+        if set == CAP_EFFECTIVE && may != before {
+            self.host.set_privileges(may).or_else(|why| a.fail(format!("cap_set: {why}")))?;
         }
         Ok(Started::Done(Reply::ok(0)))
     }
