@@ -17,8 +17,13 @@ pub(crate) fn value(text: &str) -> Option<(i64, usize)> {
     chars.next().is_none().then_some((value, inner.len() + 2 * end.len()))
 }
 
+/// A sum may have this in it, its brackets included.
+pub(crate) const fn is_part(c: char) -> bool {
+    matches!(c, '0'..='9' | '+' | '-' | '*' | '/' | '%' | '(' | ')' | '[' | ']' | ' ' | '\t')
+}
+
 fn blank(chars: &mut Peekable<Chars<'_>>) {
-    while chars.next_if(|c| c.is_whitespace()).is_some() {}
+    while chars.next_if(|c| matches!(c, ' ' | '\t')).is_some() {}
 }
 
 fn sum(chars: &mut Peekable<Chars<'_>>, depth: usize) -> Option<i64> {

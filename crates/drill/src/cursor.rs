@@ -191,6 +191,10 @@ impl<'a> Cursor<'a> {
         let parsed = match digits.strip_prefix("0x") {
             // Beyond the largest it is what has the same bits.
             Some(hex) => u64::from_str_radix(hex, 16).map(|n| n as i64),
+            // As atoll() reads it, and packetdrill with that.
+            None if digits.bytes().all(|b| b.is_ascii_digit()) && digits.len() > 18 => {
+                Ok(digits.parse().unwrap_or(i64::MAX))
+            }
             None => digits.parse(),
         };
         let signed = parsed.ok().and_then(|n: i64| if negative { n.checked_neg() } else { Some(n) });

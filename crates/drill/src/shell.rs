@@ -210,8 +210,8 @@ impl Tokens<'_> {
 
     /// A sum behind the `$` that was taken becomes its value.
     fn sum(&mut self, word: &mut Word) -> bool {
-        let line: String = self.chars.clone().take_while(|c| *c != '\n').collect();
-        let Some((value, chars)) = arith::value(&line) else { return false };
+        let ahead: String = self.chars.clone().take_while(|c| arith::is_part(*c)).collect();
+        let Some((value, chars)) = arith::value(&ahead) else { return false };
         (0..chars).for_each(|_| _ = self.take());
         word.text.push_str(&value.to_string());
         true

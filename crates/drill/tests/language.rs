@@ -425,6 +425,9 @@ fn numbers_and_files_that_a_script_may_not_have_fail_in_their_line() {
     assert!(room.starts_with("room for 9223372036854775807 bytes of control messages"), "{room}");
     let least = call("close(-0x8000000000000000) = 0");
     assert_eq!(least, "'0x8000000000000000' is no number that fits here");
+    // As atoll() reads it.
+    let most = call("write(3, ..., 18446744073709551615) = 0");
+    assert!(most.starts_with("a buffer of 9223372036854775807 bytes"), "{most}");
     for path in ["/dev/zero", "/"] {
         assert_eq!(
             call(&format!("open(\"{path}\", O_RDONLY) = 4")),

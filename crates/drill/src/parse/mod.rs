@@ -104,6 +104,19 @@ fn flag_value(c: &mut Cursor<'_>) -> Result<String, Box<Failure>> {
         value.push_str(plain);
         let quote = c.peek();
         if quote != '"' && quote != '`' {
+            // The sign of a definition may have blanks around it, as that of the option.
+            let signed = match value.find('=') {
+                Some(at) => at + 1 == value.len(),
+                None if c.eat("=") => {
+                    value.push('=');
+                    true
+                }
+                None => false,
+            };
+            c.blank();
+            if signed && !c.rest().is_empty() {
+                continue;
+            }
             return Ok(value);
         }
         let alone = quote == '"' && value.is_empty();

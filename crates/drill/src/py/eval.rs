@@ -7,8 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Steps that one snippet may take.
 const STEPS_MAX: usize = 100_000;
-/// Longest string, longest list.
+/// Longest string; most values in a list, with those of the lists in it.
 const LEN_MAX: usize = 10_000;
+/// How deep lists may stand in one another.
+const DEPTH_MAX: usize = 64;
+/// Values of a list that count as one step when somebody asks for it, which copies them.
+const COPIED_IN_STEP: usize = 64;
 /// Furthest shift and highest power: what cannot overflow 128 bits by itself.
 const SHIFT_MAX: i128 = 100;
 /// Lines that print() may leave.
@@ -143,7 +147,11 @@ impl Run<'_> {
         self.step()?;
         match expr {
             Expr::Const(value) => Ok(value.clone()),
-            Expr::Name(name) => self.name(name),
+            Expr::Name(name) => {
+                let value = self.name(name)?;
+                self.steps += value.weight() / COPIED_IN_STEP;
+                Ok(value)
+            }
             Expr::Not(e) => Ok(Val::Bool(!self.value(e)?.truth())),
             Expr::Unary(op, e) => unary(op, &self.value(e)?),
             Expr::And(a, b) => {
@@ -170,7 +178,7 @@ impl Run<'_> {
                 let [condition, yes, no] = &**parts;
                 if self.value(condition)?.truth() { self.value(yes) } else { self.value(no) }
             }
-            Expr::List(items) => items.iter().map(|i| self.value(i)).collect::<Result<_, _>>().map(Val::List),
+            Expr::List(items) => bounded(items.iter().map(|i| self.value(i)).collect::<Result<_, _>>()?),
             Expr::Index(list, index) => index_of(&self.value(list)?, &self.value(index)?),
             Expr::Call(name, args) => {
                 let args = args.iter().map(|a| self.value(a)).collect::<Result<Vec<_>, _>>()?;
@@ -223,6 +231,15 @@ fn walk(expr: &Expr, visit: &mut impl FnMut(&str)) {
     }
 }
 
+/// A list of these. In Python lists share what they hold; here they own it.
+fn bounded(items: Vec<Val>) -> Result<Val, String> {
+    let list = Val::List(items);
+    if list.depth() > DEPTH_MAX || list.weight() > LEN_MAX {
+        return Err("a list that is too long or too deep".to_owned());
+    }
+    Ok(list)
+}
+
 fn list(value: Val) -> Result<Vec<Val>, String> {
     match value {
         Val::List(items) => Ok(items),
@@ -271,9 +288,7 @@ fn binary(op: &str, a: &Val, b: &Val) -> Result<Val, String> {
         ("+", Val::Str(x), Val::Str(y)) if x.len() + y.len() <= LEN_MAX => {
             return Ok(Val::Str(format!("{x}{y}")));
         }
-        ("+", Val::List(x), Val::List(y)) if x.len() + y.len() <= LEN_MAX => {
-            return Ok(Val::List([x.as_slice(), y.as_slice()].concat()));
-        }
+        ("+", Val::List(x), Val::List(y)) => return bounded([x.as_slice(), y.as_slice()].concat()),
         _ => {}
     }
     if let (Some(x), Some(y)) = (a.int(), b.int()) {
@@ -329,7 +344,7 @@ fn whole(op: &str, x: i128, y: i128) -> Option<i128> {
     }
 }
 
-/// `text % values`: %d, %s, %f, %x, %r, %%, with a width and digits where Rust has them too.
+/// `text % values`: %d, %s, %f, %x, %r, %%, with a width, and %f with digits.
 fn format(text: &str, values: &Val) -> Result<Val, String> {
     let values = if let Val::List(items) = values { items.clone() } else { vec![values.clone()] };
     let mut values = values.into_iter();
@@ -346,19 +361,29 @@ fn format(text: &str, values: &Val) -> Result<Val, String> {
             continue;
         }
         let value = values.next().ok_or("not enough values for the '%' in the text")?;
-        let (width, digits) = spec.split_once('.').unwrap_or((spec, "6"));
-        let width = width.trim_start_matches('0').parse().unwrap_or(0).min(LEN_MAX);
+        let misfit = || format!("'%{spec}{}' does not work", letter as char);
+        let (width, digits) = match spec.split_once('.') {
+            Some((width, digits)) if letter == b'f' => (width, digits.parse().map_err(|_| misfit())?),
+            Some(_) => return Err(misfit()),
+            None => (spec, 6),
+        };
+        let is_plain = width.chars().all(|c| c.is_ascii_digit()) && !width.starts_with('0');
+        let width = if width.is_empty() { Ok(0) } else { width.parse::<usize>() };
+        let width = width.ok().filter(|width| is_plain && *width <= LEN_MAX).ok_or_else(misfit)?;
         let number = || value.int().ok_or_else(|| format!("{} is no whole number", value.repr()));
         let piece = match letter {
             b'd' | b'i' | b'u' => number()?.to_string(),
-            b'x' => format!("{:x}", number()?),
-            b'f' | b'g' => {
+            b'x' => {
+                let n = number()?;
+                format!("{}{:x}", if n < 0 { "-" } else { "" }, n.unsigned_abs())
+            }
+            b'f' => {
                 let x = value.float().ok_or_else(|| format!("{} is no number", value.repr()))?;
-                format!("{x:.*}", digits.parse().unwrap_or(6).min(30))
+                format!("{x:.*}", usize::min(digits, 30))
             }
             b's' => value.to_string(),
             b'r' => value.repr(),
-            _ => return Err(format!("'%{spec}{}' does not work", letter as char)),
+            _ => return Err(misfit()),
         };
         out.push_str(&format!("{piece:>width$}"));
         if out.len() > LEN_MAX {

@@ -45,6 +45,7 @@ fn operators_bind_as_in_python() {
         "True and not None and not not 1",
         "(not not not 0)",
         "'%d of %s: %.2f %x%%' % (3, 'x', 1.5, 255) == '3 of x: 1.50 ff%'",
+        "'%x %3d %7.2f' % (-255, 7, 1.5) == '-ff   7    1.50'",
     ] {
         assert_eq!(run(&format!("assert {text}")), Ok(vec![]), "{text}");
     }
@@ -100,6 +101,7 @@ fn mistakes_are_told_with_their_line() {
         ("assert 1 $ 2", "means nothing"),
         ("assert 12ab", "no number"),
         ("print(f'x')", "letter in front"),
+        (r"print('\x41')", "goes with n, t"),
         ("\nassert 1\n    assert 1", "not indented like"),
         ("assert 1\n    assert 1\n    assert 1", "not indented like"),
         ("\n  assert 1\n  assert 1", "must not be indented"),
@@ -121,6 +123,14 @@ fn mistakes_are_told_with_their_line() {
         ("x = '%d' % 'y'", "no whole number"),
         ("for i in range(9999):\n  for j in range(9999): pass", "come to an end"),
         ("x = range(99999)", "too long"),
+        ("x = 1\nfor i in range(99): x = [x]", "too deep"),
+        ("x = 1\nfor i in range(40): x = [x, x]", "too long"),
+        ("x = [[[1], 2]]\nfor i in range(40): x += x", "too long"),
+        ("x = range(9999)\nfor i in range(9999): y = len(x)", "come to an end"),
+        ("x = '%05d' % 7", "'%05d' does not work"),
+        ("x = '%-5d' % 7", "'%-5d' does not work"),
+        ("x = '%.1d' % 7", "'%.1d' does not work"),
+        ("x = '%g' % 7", "'%g' does not work"),
     ] {
         let wrong = run(text).expect_err(text);
         assert!(wrong.what.contains(why), "{text}: {wrong:?}");

@@ -179,8 +179,8 @@ impl<'a> Cutter<'a> {
                 '\\' => match chars.next() {
                     Some((_, 'n')) => text.push('\n'),
                     Some((_, 't')) => text.push('\t'),
-                    Some((_, other)) => text.push(other),
-                    None => break,
+                    Some((_, c @ ('\\' | '\'' | '"'))) => text.push(c),
+                    _ => return self.fail("a '\\' in a string goes with n, t, \\ and quotation marks alone"),
                 },
                 c if c == quote => {
                     self.push(Token::Str(text), i + 1);

@@ -73,6 +73,22 @@ impl Val {
         }
     }
 
+    /// How many values it is, with those of the lists in it.
+    pub(crate) fn weight(&self) -> usize {
+        match self {
+            Self::List(items) => items.iter().map(Self::weight).sum::<usize>() + 1,
+            _ => 1,
+        }
+    }
+
+    /// How many lists stand in one another.
+    pub(crate) fn depth(&self) -> usize {
+        match self {
+            Self::List(items) => items.iter().map(Self::depth).max().unwrap_or(0) + 1,
+            _ => 0,
+        }
+    }
+
     /// What Python calls the kind.
     pub(crate) const fn kind(&self) -> &'static str {
         match self {
