@@ -239,6 +239,11 @@ fn commands_of_scripts_work_or_have_no_effect() {
             "line 1: net.ipv4.conf.all.rp_filter has no effect here"
         ]
     );
+    let fixed = "`sysctl -q net.ipv4.ip_nonlocal_bind=0 net.ipv4.ip_unprivileged_port_start=1024; sysctl net.ipv4.ip_autobind_reuse`\n";
+    assert_eq!(lowwater_drill::drill("x.pkt", &format!("{fixed}{OPENED}")), Ok(vec![]));
+    let other = format!("`sysctl -q net.ipv4.ip_nonlocal_bind=1`\n{OPENED}");
+    let failure = lowwater_drill::drill("x.pkt", &other).expect_err("nothing else can be had");
+    assert!(failure.what.ends_with("it is always 0 here"), "{failure}");
     let looks = "`ss -tni > /nowhere/ss.txt`\n";
     let notes = lowwater_drill::drill("x.pkt", &format!("{looks}{OPENED}")).expect(looks);
     let told = "line 1: `ss -tni` writes nothing into /nowhere/ss.txt: sockets are seen through %{ }%";

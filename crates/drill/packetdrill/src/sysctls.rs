@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 const ROOT: &str = "/proc/sys/net";
 /// Bytes of the longest value that is read.
 const VALUE_MAX: usize = 256;
-/// Names outside of `ipv4/`, `ipv6/` and `sctp/` (which is there with the kernel's module alone) that every namespace has of its own. Bounds such as `core/rmem_max` are the host's, and keep Linux's defaults.
+/// Names outside of `ipv4/`, `ipv6/` and `sctp/` (which is there with the kernel's module alone) that every namespace has of its own.
 const CORE: &[&str] = &["somaxconn"];
+/// Names in `core/` that are the host's, whose administrator may have changed them: the stack has Linux's defaults until a script sets them.
+const OF_HOST: &[&str] = &["rmem_max", "wmem_max", "rmem_default", "wmem_default"];
 /// What a congestion controller that does not exist here becomes.
 const FALLBACK: (&str, &str) = ("tcp_congestion_control", "cubic");
 
@@ -39,10 +41,12 @@ impl Sysctls {
         let entry = |name: &'static str| {
             let folder = match name {
                 _ if name.contains('.') => "",
-                _ if CORE.contains(&name) => "core",
+                _ if CORE.contains(&name) || OF_HOST.contains(&name) => "core",
                 _ => "ipv4",
             };
-            Known { name, path: root.join(folder).join(name.replace('.', "/")), seen: None }
+            let path = root.join(folder).join(name.replace('.', "/"));
+            let seen = OF_HOST.contains(&name).then(|| read(&path, &mut String::new()).map(str::to_owned));
+            Known { name, path, seen: seen.flatten() }
         };
         let known = Sysctl::NAMES.iter().map(|(name, _)| entry(name)).filter(|k| k.path.exists()).collect();
         Self { known, said: BTreeSet::new() }
@@ -102,14 +106,14 @@ mod tests {
     impl Fake {
         fn new(name: &str, values: &[(&str, &str)]) -> Self {
             let dir = std::env::temp_dir().join(format!("lowwater-sysctls-{}-{name}", std::process::id()));
-            ["ipv4", "sctp"].iter().for_each(|folder| fs::create_dir_all(dir.join(folder)).unwrap());
+            ["ipv4", "sctp", "core"].iter().for_each(|folder| fs::create_dir_all(dir.join(folder)).unwrap());
             let fake = Self(dir);
             values.iter().for_each(|(name, value)| fake.write(name, value));
             fake
         }
 
         fn write(&self, name: &str, value: &str) {
-            let folder = if name.starts_with("sctp/") { "" } else { "ipv4" };
+            let folder = if name.contains('/') { "" } else { "ipv4" };
             fs::write(self.0.join(folder).join(name), format!("{value}\n")).unwrap();
         }
     }
@@ -168,6 +172,23 @@ mod tests {
         fake.write("sctp/rto_initial", "1500");
         assert!(sysctls.refresh(|name, value| stack.set(name, value)).is_empty());
         assert_eq!(stack.get("sctp.rto_initial").as_deref(), Some("1500"));
+    }
+
+    #[test]
+    fn what_is_the_hosts_counts_once_a_script_has_set_it() {
+        let fake = Fake::new("host", &[("core/rmem_max", "999999"), ("core/somaxconn", "77")]);
+        let mut sysctls = Sysctls::under(&fake.0);
+        let mut stack = Sysctl::default();
+        let usual = stack.get("rmem_max");
+        assert!(sysctls.refresh(|name, value| stack.set(name, value)).is_empty());
+        assert_eq!((stack.get("rmem_max"), stack.get("somaxconn").as_deref()), (usual, Some("77")));
+        fake.write("core/rmem_max", "300000");
+        assert!(sysctls.refresh(|name, value| stack.set(name, value)).is_empty());
+        assert_eq!(stack.get("rmem_max").as_deref(), Some("300000"));
+        // A script that puts it back at its end means the host's value.
+        fake.write("core/rmem_max", "999999");
+        assert!(sysctls.refresh(|name, value| stack.set(name, value)).is_empty());
+        assert_eq!(stack.get("rmem_max").as_deref(), Some("999999"));
     }
 
     #[test]

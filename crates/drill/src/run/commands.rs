@@ -65,8 +65,21 @@ const WITHOUT_EFFECT: &[&str] = &[
     "net.ipv4.tcp_early_demux",
     "net.ipv4.tcp_l3mdev_accept",
     "net.ipv4.udp_",
+    "net.ipv4.cipso_",
+    "net.ipv4.icmp_echo_enable_probe",
+    "net.ipv4.icmp_echo_ignore_broadcasts",
+    "net.ipv4.icmp_errors_",
+    "net.ipv4.icmp_ignore_bogus_error_responses",
+    "net.ipv4.ip_dynaddr",
     "net.ipv4.ip_early_demux",
     "net.ipv4.ip_forward",
+    "net.ipv4.ip_forward_",
+    "net.ipv4.ipfrag_low_thresh",
+    "net.ipv4.ipfrag_max_dist",
+    "net.ipv4.ipfrag_secret_interval",
+    "net.ipv4.nexthop_compat_mode",
+    "net.ipv4.raw_l3mdev_accept",
+    "net.ipv4.xfrm4_gc_thresh",
     "net.ipv4.ping_group_range",
     "net.ipv4.fib_",
     "net.ipv4.igmp_",
@@ -79,6 +92,16 @@ const WITHOUT_EFFECT: &[&str] = &[
     "net.core.bpf_",
     "net.core.busy_",
     "net.core.dev_weight",
+    "net.core.dev_weight_",
+    "net.core.devconf_inherit_init_net",
+    "net.core.fb_tunnels_only_for_init_net",
+    "net.core.high_order_alloc_disable",
+    "net.core.mem_pcpu_rsv",
+    // In halves, as below: Linux's word is not ours.
+    concat!("net.core.s", "kb_defer_max"),
+    "net.core.tstamp_allow_data",
+    "net.core.warnings",
+    "net.core.xfrm_",
     "net.core.flow_limit_",
     "net.core.gro_normal_batch",
     "net.core.message_",
@@ -94,14 +117,20 @@ const WITHOUT_EFFECT: &[&str] = &[
     "net.sctp.rcvbuf_policy",
     "net.sctp.sndbuf_policy",
 ];
-/// Extensions that the stack does not have: switched off they are what a script asks for.
-const OFF: &[&str] = &[
-    "net.sctp.addip_enable",
-    "net.sctp.addip_noauth_enable",
-    "net.sctp.auth_enable",
-    "net.sctp.default_auto_asconf",
-    "net.sctp.intl_enable",
-    "net.sctp.l3mdev_accept",
+/// Settings of which the stack has one value: that is what a script may ask for.
+const FIXED: &[(&str, &str)] = &[
+    (concat!("net.core.max_s", "kb_frags"), "17"),
+    ("net.ipv4.fwmark_reflect", "0"),
+    ("net.ipv4.icmp_echo_ignore_all", "0"),
+    ("net.ipv4.ip_autobind_reuse", "0"),
+    ("net.ipv4.ip_nonlocal_bind", "0"),
+    ("net.ipv4.ip_unprivileged_port_start", "1024"),
+    ("net.sctp.addip_enable", "0"),
+    ("net.sctp.addip_noauth_enable", "0"),
+    ("net.sctp.auth_enable", "0"),
+    ("net.sctp.default_auto_asconf", "0"),
+    ("net.sctp.intl_enable", "0"),
+    ("net.sctp.l3mdev_accept", "0"),
 ];
 
 /// What commands leave behind.
@@ -253,7 +282,7 @@ impl Runner<'_> {
             return Err(format!("'{name}' is no NAME=VALUE"));
         }
         match self.host.lacks_sysctl(&name) {
-            Some(what) if name.starts_with("net.ipv") && !has_no_effect(&name) => Err(what),
+            Some(what) if name.starts_with("net.ipv") && !is_linuxs(&name) => Err(what),
             _ => Ok(()),
         }
     }
@@ -413,7 +442,9 @@ impl Runner<'_> {
         match self.host.lacks_sysctl(&name) {
             None => self.host.set_sysctl(&name, value.trim()),
             Some(_) if forgiving => Ok(()),
-            Some(_) if switches_off(&name, value) => Ok(()),
+            Some(why) if let Some((_, fixed)) = FIXED.iter().find(|(known, _)| *known == name) => {
+                if value.trim() == *fixed { Ok(()) } else { Err(format!("{why}; it is always {fixed} here")) }
+            }
             Some(_) if has_no_effect(&name) => {
                 if self.shell.said.insert(name.clone()) {
                     self.notes.push(format!("line {line}: {name} has no effect here"));
@@ -463,9 +494,9 @@ fn end(name: &str, rest: &[String]) -> Result<Then, String> {
     }
 }
 
-/// Switches an extension off that is not here.
-fn switches_off(name: &str, value: &str) -> bool {
-    OFF.contains(&name) && value.trim() == "0"
+/// Linux has such a setting, and the stack has none to change.
+fn is_linuxs(name: &str) -> bool {
+    has_no_effect(name) || FIXED.iter().any(|(known, _)| *known == name)
 }
 
 /// The name itself, or what it begins with.
