@@ -186,8 +186,22 @@ impl Assoc {
         assoc.adopt(&ticket.offer(), ticket.streams.0, ticket.streams.1);
         assoc.state = State::CookieEchoed;
         assoc.establish(cx);
+        assoc.note_round_trip(cx, ticket);
         assoc.pending.set(Pending::COOKIE_ACK);
         assoc
+    }
+
+    /// A cookie has come back: INIT ACK and it have taken a round trip, so that a peer which goes dark right then is found out as soon as any.
+    /// Either of them may have gone twice, and the peer's timer with it (Karn's rule): what would make the timeout longer than that of a path
+    /// of which nothing is known says nothing.
+    pub(super) fn note_round_trip(&mut self, cx: &Cx<'_>, ticket: &Ticket) {
+        let rtt = cx.now.since(ticket.made_at);
+        let Some(id) = ticket.addresses.first().and_then(|ip| self.paths.find(*ip)) else { return };
+        let path = self.paths.get_mut(id);
+        if path.rto.srtt().is_none() && rtt * 3 < path.rto.get() {
+            path.rto.sample(&self.options.rto, rtt);
+            path.update_rate(cx);
+        }
     }
 
     fn new(cx: &mut Cx<'_>, setup: Setup, (tag, tsn): (u32, u32)) -> Self {
@@ -271,7 +285,8 @@ impl Assoc {
     }
 
     /// Starts the heartbeats of all paths. Those that are not confirmed are asked now, HB.Max.Burst of them in a round-trip time
-    /// (section 5.4): an INIT may name as many strangers as it likes.
+    /// (section 5.4): an INIT may name as many strangers as it likes. So are those that had failed before the peer has started anew: what
+    /// they missed was another peer's.
     pub(super) fn begin_heartbeats(&mut self, cx: &mut Cx<'_>) {
         self.begin_probing(cx);
         let rtt = self.paths.get(self.paths.active()).rto.round_trip();
@@ -281,7 +296,7 @@ impl Assoc {
                 let cadence = path.cadence();
                 path.hb.arm(cx, &cadence);
             }
-            if path.state() == PathState::Unconfirmed {
+            if path.state() != PathState::Active && path.beats() {
                 path.hb.wanted = asked < HB_MAX_BURST;
                 if !path.hb.wanted {
                     path.hb.ask_at(cx.now + rtt * (asked / HB_MAX_BURST));

@@ -1,6 +1,7 @@
 //! DATA chunks that were sent and not acknowledged cumulatively: who carries them, what was said about them, what goes again.
 mod lost;
 mod named;
+mod skip;
 
 use super::paths::PathId;
 use super::tsn::Tsn;
@@ -12,14 +13,12 @@ use lost::LostSet;
 use lowwater_wire::sctp::{DataFlags, ForwardStream};
 pub use named::Highest;
 use named::NamedSet;
+use skip::Skip;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// Miss indications after which a chunk goes again (RFC 9260 section 7.2.4).
 pub const MISSING_MAX: u8 = 3;
-
-/// Streams that one FORWARD TSN names.
-const FORWARD_STREAMS_MAX: usize = 10;
 
 /// What is known of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +126,8 @@ pub struct Outstanding {
     bytes: usize,
     /// Lost chunks that may not go again, or not for ever, none of which was asked for yet.
     doubtful: Vec<Tsn>,
+    /// What was given up right behind the cumulative TSN.
+    skip: Skip,
 }
 
 impl Outstanding {
@@ -141,6 +142,7 @@ impl Outstanding {
             in_flight: 0,
             bytes: 0,
             doubtful: Vec::new(),
+            skip: Skip::new(),
         }
     }
 
@@ -351,6 +353,7 @@ impl Outstanding {
         let next = self.cum.next();
         self.lost.remove_below(next);
         self.acked.remove(Tsn(0), next);
+        self.skip.remove_up_to(self.cum);
     }
 
     /// The first run of TSNs in `start..end` that no gap block has named: from where to where.
@@ -471,24 +474,9 @@ impl Outstanding {
     }
 
     /// The last TSN up to which everything was given up (the "Advanced.Peer.Ack.Point" of RFC 3758), with the last message of each
-    /// stream among it. One FORWARD TSN names ten streams at the most, as in Linux: the next goes further.
-    #[must_use]
-    pub fn forward(&self) -> (Tsn, SmallVec<[ForwardStream; 4]>) {
-        let (mut point, mut streams) = (self.cum, SmallVec::<[ForwardStream; 4]>::new());
-        for (tsn, chunk) in self.iter().take_while(|(_, chunk)| chunk.mark == Mark::Abandoned) {
-            let skip = ForwardStream::new(chunk.stream, chunk.ssn);
-            if chunk.flags.unordered() {
-                point = tsn;
-                continue;
-            }
-            match streams.iter().position(|known| known.sid() == chunk.stream) {
-                Some(known) => streams[known] = skip,
-                None if streams.len() < FORWARD_STREAMS_MAX => streams.push(skip),
-                None => break,
-            }
-            point = tsn;
-        }
-        (point, streams)
+    /// stream among it.
+    pub fn forward(&mut self) -> (Tsn, SmallVec<[ForwardStream; 4]>) {
+        self.skip.look(self.cum, &self.chunks)
     }
 
     /// One more miss indication for a chunk that is in flight; true when it is now to be sent again. A chunk goes again fast
@@ -512,13 +500,13 @@ impl Outstanding {
     /// Nothing is out, and the next chunk has this TSN.
     pub fn jump(&mut self, next: Tsn) {
         debug_assert!(self.chunks.is_empty() && next > self.cum, "numbers begin anew where nothing is out");
-        (self.acked, self.lost) = (NamedSet::new(), LostSet::new());
+        (self.acked, self.lost, self.skip) = (NamedSet::new(), LostSet::new(), Skip::new());
         self.cum = next.prev();
     }
 
     /// Forgets all chunks, as after a restart or an end; what was not acknowledged.
     pub fn drain(&mut self) -> impl Iterator<Item = Chunk> + '_ {
-        (self.acked, self.lost) = (NamedSet::new(), LostSet::new());
+        (self.acked, self.lost, self.skip) = (NamedSet::new(), LostSet::new(), Skip::new());
         (self.in_flight, self.bytes) = (0, 0);
         self.doubtful.clear();
         self.chunks.drain(..)

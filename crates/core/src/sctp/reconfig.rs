@@ -67,6 +67,8 @@ pub(super) struct Request {
     path: PathId,
     /// It has not gone since the peer has said that it will do it: who waits for that is no error (section 5.2.7).
     pub(super) promised: bool,
+    /// It has gone at least once.
+    pub(super) asked: bool,
 }
 
 /// An answer that waits to be sent.
@@ -190,7 +192,7 @@ impl Reconf {
         self.request.as_ref().map_or(Instant::FAR_FUTURE, |request| request.deadline)
     }
 
-    fn closes(&self, stream: u16) -> bool {
+    pub(super) fn closes(&self, stream: u16) -> bool {
         match &self.closed {
             Closed::Nothing => false,
             Closed::All => true,
@@ -344,7 +346,7 @@ impl Assoc {
         let reconf = self.reconf();
         reconf.closed = closed.unwrap_or(Closed::Nothing);
         let deadline = Instant::FAR_FUTURE;
-        reconf.request = Some(Request { parts, params, deadline, path, promised: true });
+        reconf.request = Some(Request { parts, params, deadline, path, promised: true, asked: false });
         self.pending.set(Pending::RECONF);
         Ok(())
     }
@@ -359,6 +361,7 @@ impl Assoc {
         let rto = self.paths.get(path).rto.get();
         if let Some(request) = self.pending.reconf.as_mut().and_then(|reconf| reconf.request.as_mut()) {
             (request.deadline, request.path, request.promised) = (cx.now + rto, path, false);
+            request.asked = true;
         }
     }
 
@@ -404,10 +407,10 @@ impl Assoc {
         let next: Tsn = self.tx.out.next_tsn().prev().after(ours);
         self.tx.out.jump(next);
         self.rx.ack = super::ack_policy::AckPolicy::new();
-        (self.tx.recovery, self.tx.reduced_at) = (None, next.prev());
+        self.tx.reduced_at = next.prev();
         self.tx.limits.forget();
         for (_, path) in self.paths.iter_mut() {
-            path.timed = None;
+            (path.timed, path.cwnd.recovery) = (None, None);
         }
         self.tx.queue.restart_streams();
     }

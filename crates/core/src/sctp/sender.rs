@@ -39,8 +39,6 @@ pub(crate) struct Sender {
     pub(crate) peer_rwnd: u32,
     /// Streams that we may send on.
     pub(crate) streams: u16,
-    /// Fast recovery lasts until this TSN is acknowledged (section 7.2.4).
-    pub(crate) recovery: Option<Tsn>,
     /// One packet of retransmissions may leave whatever the window says (section 7.2.4, rule 3).
     pub(crate) fast: bool,
     /// What was out when an echo of a router's mark last slowed us down.
@@ -66,7 +64,6 @@ impl Sender {
             out: Outstanding::new(initial),
             peer_rwnd: 0,
             streams,
-            recovery: None,
             fast: false,
             reduced_at: initial.prev(),
             limits: Limits::default(),

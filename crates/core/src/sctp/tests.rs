@@ -263,7 +263,7 @@ fn a_sack_costs_its_blocks_and_what_is_missing() {
             assert!(steps <= 12, "{steps} for gap blocks");
             assert_eq!(assoc.tx.out.acked(), u64::from(last) - 2);
         }
-        assert_eq!((assoc.tx.out.lost(), assoc.tx.recovery.is_some()), (2, true));
+        assert_eq!((assoc.tx.out.lost(), assoc.paths.get(0).cwnd.recovery.is_some()), (2, true));
         let steps = sack(&mut assoc, 1_499, &[(2, 1_494)]);
         assert!(steps <= 12, "{steps} in recovery");
         // All of it is taken back, and named again.
@@ -624,4 +624,127 @@ fn what_is_under_way_counts_for_the_window_of_a_handshake_that_crosses() {
     };
     assert!(assoc.on_own_cookie(&mut world.cx(now()), &ticket, true));
     assert_eq!((assoc.state, assoc.tx.peer_rwnd), (State::Established, 1_490));
+}
+
+/// What gives up thousands of messages is said with each SACK: what is looked at is what was given up since.
+#[test]
+fn a_forward_tsn_that_goes_again_looks_at_nothing_twice() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    assoc.id.features = handshake::init::Features(handshake::init::Features::FORWARD_TSN);
+    let cum_tsn = assoc.tx.out.cum().wire();
+    for _ in 0..3_000 {
+        let tsn = leave(&mut assoc, 0, 0);
+        assert!(assoc.tx.out.abandon(tsn).is_some());
+    }
+    leave(&mut assoc, 0, 0);
+    let mut said = |assoc: &mut Assoc, cum_tsn: u32| {
+        let sack = Sack { cum_tsn, a_rwnd: 1 << 20, gaps: &[], dups: &[] };
+        steps::of(|| {
+            input(assoc, &mut world, &Wire::Sack(sack));
+            assert!(assoc.output(&mut world.cx(now())).is_some());
+        })
+    };
+    assert!(said(&mut assoc, cum_tsn) >= 3_000);
+    for n in 1..100 {
+        let few = said(&mut assoc, cum_tsn.wrapping_add(n * 30));
+        assert!(few <= 10, "{few}");
+    }
+}
+
+/// Section 7.2.4: a window is not cut again for what was out when it was cut first, whatever another path's timer says meanwhile. A path whose
+/// own timer has run out begins anew.
+#[test]
+fn a_timer_of_one_path_does_not_end_the_recovery_of_another() {
+    for timed_out in [0, 1_u8] {
+        let mut world = World::new();
+        let mut assoc = up(&mut world, 2);
+        assoc.paths.get_mut(1).cwnd.cwnd = 40_000;
+        for n in 0..20 {
+            let path = u8::from(n > 0);
+            leave(&mut assoc, path, 0);
+            let next = assoc.tx.out.next_tsn();
+            assoc.paths.get_mut(path).on_chunk_sent(&mut world.cx(now()), 10, next);
+        }
+        let cum_tsn = assoc.tx.out.cum().wire();
+        let mut sacks = |assoc: &mut Assoc, blocks: &[(u16, u16)]| {
+            for more in 0..3 {
+                let last = blocks.len() - 1;
+                let ends = |n: usize, end: u16| end + if n == last { more } else { 0 };
+                let gaps = blocks.iter().enumerate().map(|(n, b)| GapBlock::new(b.0, ends(n, b.1)));
+                let gaps: Vec<_> = gaps.collect();
+                let sack = Sack { cum_tsn, a_rwnd: 1 << 20, gaps: &gaps, dups: &[] };
+                input(assoc, &mut world, &Wire::Sack(sack));
+            }
+        };
+        // The second is lost.
+        sacks(&mut assoc, &[(3, 3)]);
+        assert_eq!((assoc.paths.get(1).cwnd.cwnd, assoc.tx.out.lost()), (20_000, 1));
+        recovery::t3::on_timer(&mut assoc, &mut World::new().cx(now()), timed_out);
+        assoc.paths.get_mut(1).cwnd.cwnd = 20_000;
+        let sixth = assoc.tx.out.cum().plus(6);
+        if timed_out == 1 {
+            for n in 6..=20 {
+                let tsn = assoc.tx.out.cum().plus(n);
+                assert!(assoc.tx.out.resend(tsn, 1, now()).is_some());
+                assoc.paths.get_mut(1).cwnd.add(10);
+            }
+        }
+        // So is the sixth.
+        sacks(&mut assoc, &[(3, 5), (7, 8)]);
+        assert!(assoc.tx.out.get(sixth).is_some_and(|c| c.mark == outstanding::Mark::Lost));
+        let cwnd = assoc.paths.get(1).cwnd.cwnd;
+        assert_eq!(cwnd, if timed_out == 0 { 20_000 } else { 10_000 });
+    }
+}
+
+/// Section 6.1 A: what goes again into a closed window is a probe too, however much of it there is; and it goes as soon as the window opens.
+#[test]
+fn many_chunks_that_were_lost_probe_a_closed_window_one_by_one() {
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    let rtt = Duration::from_millis(100);
+    assoc.paths.get_mut(0).rto.sample(&assoc.options.rto, rtt);
+    assoc.options.events = Subscriptions::PATH;
+    while assoc.recv(&mut world.cx(now()), 10).is_ok() {}
+    assoc.paths.get_mut(0).cwnd.cwnd = 40_000;
+    let mut at = now();
+    for _ in 0..6 {
+        assoc.send(&mut world.cx(at), Bytes::from_static(&[7; 1_400]), SendInfo::default()).unwrap();
+    }
+    let first = assoc.tx.out.cum();
+    let all = |assoc: &mut Assoc, world: &mut World, at: Instant| {
+        let mut packets = 0;
+        while let Some(out) = assoc.output(&mut world.cx(at)) {
+            packets += u32::from(out.charge > 0);
+            let number = assoc.paths.get(out.path).number();
+            assoc.on_complete(number, out.charge);
+            assoc.end_train();
+        }
+        packets
+    };
+    let sack = |assoc: &mut Assoc, world: &mut World, at: Instant, a_rwnd: u32| {
+        let sack = Sack { cum_tsn: first.wire(), a_rwnd, gaps: &[], dups: &[] };
+        input_at(assoc, world, (at, Pressure::Low), &Wire::Sack(sack));
+    };
+    assert_eq!(all(&mut assoc, &mut world, at), 6);
+    let mut failed = 0;
+    for round in 0..10 {
+        sack(&mut assoc, &mut world, at + rtt, if round % 2 == 0 { 0 } else { 500 });
+        assert_eq!(all(&mut assoc, &mut world, at + rtt), 0);
+        // A HEARTBEAT is answered.
+        assoc.on_alive(0, true);
+        at = assoc.paths.get(0).t3;
+        assoc.on_timeout(&mut world.cx(at));
+        assert_eq!(all(&mut assoc, &mut world, at), 1, "round {round}");
+        while let Ok(Some(Received::Notification(note))) = assoc.recv(&mut world.cx(at), 10) {
+            let Notification::Path { change, .. } = note else { panic!("{note:?}") };
+            failed += u32::from(change == PathChange::PotentiallyFailed);
+        }
+    }
+    assert_eq!((failed, assoc.errors, assoc.paths.get(0).errors), (1, 0, 0), "the first was no probe");
+    sack(&mut assoc, &mut world, at + rtt, 0);
+    at += rtt * 20;
+    sack(&mut assoc, &mut world, at, 50_000);
+    assert!(all(&mut assoc, &mut world, at) >= 1, "{:?}", assoc.wait());
 }

@@ -247,3 +247,19 @@ fn a_free_port_is_nobodys_whoever_knows_of_it() {
     }
     assert_eq!(w.stacks[B].sctp_free_port(&[], |_| true), Err(Error::AddressInUse));
 }
+
+/// The side that is called measures a round trip by its cookie, if that cannot have gone twice (section 6.3.1, C5).
+#[test]
+fn the_first_data_of_who_was_called_waits_as_long_as_the_handshake_says() {
+    for (delay, timeout) in [(10, 1_000), (400, 2_400), (600, 3_000)] {
+        let mut w = World::new();
+        w.rule = Box::new(move |_| Fate::Deliver(ms(delay)));
+        let (_, b) = w.pair();
+        w.rule = Box::new(|_| Fate::Lose);
+        w.send(B, b, b"x", SendInfo::default());
+        w.pass(Duration::from_secs(4));
+        let at: Vec<_> =
+            w.log.iter().filter(|l| l.from == B && l.kinds.contains(&kind::DATA)).map(|l| l.at).collect();
+        assert_eq!(at[1].since(at[0]), ms(timeout), "{delay} ms");
+    }
+}

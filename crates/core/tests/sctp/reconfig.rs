@@ -180,6 +180,44 @@ fn take(w: &mut World, ids: [SocketId; 2], got: &mut [Vec<Vec<u32>>; 2], done: &
     }
 }
 
+/// A peer that sends SHUTDOWN answers no request any more, and whether it has carried ours out nobody knows: what waits for that would be
+/// acknowledged with numbers that the peer may never have its turn for. It fails, and what has no number of the stream goes.
+#[test]
+fn what_waits_for_an_answer_fails_when_the_peer_has_closed() {
+    for asked in [true, false] {
+        let (mut w, a, b) = pair(1);
+        for _ in 0..3 {
+            w.send(A, a, b"old", on(3));
+        }
+        w.pass(ms(500));
+        w.rule = Box::new(move |c| {
+            let lost = c.kinds().contains(&kind::RE_CONFIG) && (c.from == B || !asked);
+            if lost { Fate::Lose } else { Fate::Deliver(ms(10)) }
+        });
+        let now = w.now;
+        w.stacks[A].sctp_reset_streams(now, a, &[3], (true, false)).unwrap();
+        w.send(A, a, b"new", on(3));
+        w.send(A, a, b"free", SendInfo { unordered: true, ..on(3) });
+        w.send(A, a, b"other", on(4));
+        w.pass(ms(100));
+        let now = w.now;
+        w.stacks[B].sctp_shutdown(now, b).unwrap();
+        w.pass(Duration::from_secs(30));
+        let notes = notes(&mut w, A, a);
+        let lost = notes
+            .iter()
+            .filter(|note| matches!(note, Notification::SendFailed(f) if f.data[..] == b"new"[..]));
+        assert_eq!(lost.count(), 1, "{notes:?}");
+        let (what, outcome) = (ResetWhat::Outgoing, Outcome::Failed);
+        assert!(notes.contains(&Notification::StreamReset { what, outcome, streams: vec![3] }), "{notes:?}");
+        let read: Vec<_> = w.messages(B, b);
+        let old = vec![b"old".to_vec(); 3];
+        assert_eq!(read, [old, vec![b"free".to_vec(), b"other".to_vec()]].concat());
+        assert_eq!((w.info(A, a).state, w.info(B, b).state), (State::Closed, State::Closed));
+        assert_eq!(w.stacks[A].counters().sctp.aborteds + w.stacks[B].counters().sctp.aborteds, 0);
+    }
+}
+
 fn reconfig(params: &[Param<'_>]) -> Vec<u8> {
     let mut list = Vec::new();
     for param in params {

@@ -3,7 +3,8 @@ use crate::world::*;
 use bytes::Bytes;
 use lowwater_core::base::{DeviceId, Duration, Instant, Sysctl};
 use lowwater_core::sctp::{
-    AssocChange, Notification, Received, SctpOptions, SendFailed, SendInfo, State, Subscriptions,
+    AssocChange, Notification, PathOptions, PathState, Received, SctpOptions, SendFailed, SendInfo, State,
+    Subscriptions,
 };
 use lowwater_core::stack::{Config, Event, Stack};
 use lowwater_wire::sctp::chunk_kind as kind;
@@ -212,5 +213,41 @@ fn a_shutdown_waits_for_data_and_survives_loss() {
         w.pass(Duration::from_secs(20));
         assert_eq!(w.messages(B, b).len(), 50);
         assert_eq!((w.info(A, a).state, w.info(B, b).state), (State::Closed, State::Closed), "chunk {lost}");
+    }
+}
+
+/// What a path has missed was the old peer's: the one by which the new one has come is well, and the others are asked at once.
+#[test]
+fn a_peer_that_starts_anew_is_looked_for_where_the_old_one_was_not() {
+    for dark in [0, 1] {
+        let mut w = World::with(2, &Sysctl::default(), 1);
+        let path = PathOptions { max_retrans: 1, ..w.options().path };
+        let options = SctpOptions { events: Subscriptions::SENDER_DRY, path, ..w.options() };
+        let (a, b) = w.associated(w.options(), options);
+        let port = w.stacks[A].local_addr(a).unwrap().port();
+        w.pass(Duration::from_secs(1));
+        w.rule = Box::new(move |c| if c.link == dark { Fate::Lose } else { Fate::Deliver(ms(10)) });
+        w.pass(Duration::from_secs(600));
+        let states = |w: &World| w.info(B, b).paths.iter().map(|p| p.state).collect::<Vec<_>>();
+        assert_eq!(states(&w)[dark], PathState::Inactive);
+        w.send(B, b, b"for nobody", SendInfo::default());
+        w.rule =
+            Box::new(|c| if c.kinds().contains(&kind::DATA) { Fate::Lose } else { Fate::Deliver(ms(10)) });
+        let mut fresh = Stack::new(Config { seed: 99, ..Config::default() }, w.now);
+        for link in [0, 1] {
+            let dev = fresh.add_device(w.caps());
+            fresh.add_address(dev, ip(link, A), 24).unwrap();
+        }
+        w.stacks[A] = fresh;
+        let now = w.now;
+        let locals = [0, 1].map(|link| SocketAddr::new(ip(link, A), port));
+        let remote = SocketAddr::new(ip(0, B), 5_000);
+        w.read(B, b);
+        w.stacks[A].sctp_connect(now, &[remote], &locals, w.options()).unwrap();
+        w.pass(ms(500));
+        assert_eq!(states(&w), [PathState::Active; 2]);
+        let told = w.read(B, b);
+        let dry = told.iter().filter(|item| matches!(item, Received::Notification(Notification::SenderDry)));
+        assert_eq!(dry.count(), 1, "{told:?}");
     }
 }

@@ -19,6 +19,7 @@ use crate::base::sysctl::SctpCongestionKind;
 use crate::base::time::Instant;
 use crate::base::trace::Ev;
 use crate::path::congestion::Flow;
+use crate::sctp::tsn::Tsn;
 use controller::Controller;
 use lowwater_wire::sctp::{DATA_HEADER_LEN, padded};
 
@@ -37,6 +38,8 @@ pub struct Cwnd {
     load: u32,
     /// T3-rtx has run out and nothing was acknowledged since: one packet may be in flight (sections 6.3.3 E3, 7.2.3).
     pub lone: bool,
+    /// Fast recovery lasts until this TSN is acknowledged (section 7.2.4). It begins for all paths at once; T3-rtx ends it for its own.
+    pub(in crate::sctp) recovery: Option<Tsn>,
     /// When data was last sent here, for the decay of an idle window.
     pub last_data: Instant,
     /// Nothing has come to count as in flight since the idle window was made smaller first.
@@ -62,6 +65,7 @@ impl Cwnd {
             flight: 0,
             load: 0,
             lone: false,
+            recovery: None,
             last_data: Instant::ZERO,
             decayed: false,
             kind,
@@ -120,8 +124,8 @@ impl Cwnd {
 
     /// The window and the threshold begin anew; what is in flight stays so.
     fn reinitialize(&mut self, pmdcs: u32, v6: bool) {
-        let Self { flight, load, lone, last_data, kind, .. } = *self;
-        *self = Self { flight, load, lone, last_data, ..Self::new(kind, pmdcs, v6) };
+        let Self { flight, load, lone, recovery, last_data, kind, .. } = *self;
+        *self = Self { flight, load, lone, recovery, last_data, ..Self::new(kind, pmdcs, v6) };
     }
 
     /// A chunk counts as in flight no more.

@@ -189,11 +189,11 @@ impl Path {
         }
     }
 
-    /// What the SACK at work has acknowledged, for RFC 9260's own rules. `recovering`: the association is in fast recovery.
-    pub(in crate::sctp) fn grow(&mut self, cx: &mut Cx<'_>, recovering: bool) {
+    /// What the SACK at work has acknowledged, for RFC 9260's own rules.
+    pub(in crate::sctp) fn grow(&mut self, cx: &mut Cx<'_>) {
         let Acked { delivered, load, .. } = self.flow.acked;
         if delivered > 0 && self.cwnd.controller.is_none() {
-            let pmdcs = self.pmdcs();
+            let (pmdcs, recovering) = (self.pmdcs(), self.cwnd.recovery.is_some());
             self.cwnd.on_ack(cx, delivered, load, pmdcs, recovering);
         }
     }
@@ -211,7 +211,7 @@ impl Path {
         self.update_rate(cx);
     }
 
-    /// Something of this path goes again fast. `fresh`: the association was not in fast recovery.
+    /// Something of this path goes again fast. `fresh`: it was not in fast recovery.
     pub(in crate::sctp) fn on_fast_retransmit(&mut self, cx: &mut Cx<'_>, marks: Marks, fresh: bool) {
         if self.cwnd.controller.is_some() {
             self.on_congestion(cx, CaState::Recovery, marks);
@@ -243,6 +243,7 @@ impl Path {
         if refused {
             return;
         }
+        self.cwnd.recovery = None;
         let pmdcs = self.pmdcs();
         if self.cwnd.controller.is_some() {
             let flow = self.facts(marks.next);

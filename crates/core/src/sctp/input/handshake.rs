@@ -185,6 +185,12 @@ impl Assoc {
         }
         self.pending.clear_all();
         self.pending.set(Pending::COOKIE_ACK);
+        // The INIT came from there, and what answered it has arrived.
+        if let Some(id) = ticket.addresses.first().and_then(|ip| self.paths.find(*ip)) {
+            let change = self.paths.on_alive(id, false);
+            self.path_change(id, change);
+        }
+        self.note_round_trip(cx, ticket);
         self.paths.choose();
         self.begin_heartbeats(cx);
         if self.options.autoclose_secs > 0 {
@@ -197,6 +203,8 @@ impl Assoc {
             self.owner.notice.add(Notice::READABLE);
         }
         self.assoc_change(AssocChange::Restart, None, 0, Bytes::new());
+        // What was out has failed: nothing is left to be sent.
+        self.after_acks(cx);
         self.close_again(cx);
     }
 

@@ -2,6 +2,7 @@
 use super::Reading;
 use crate::base::Cx;
 use crate::sctp::assoc::{Assoc, Notice};
+use crate::sctp::message::SendInfo;
 use crate::sctp::notification::{Notification, Outcome, ResetWhat, SendFailed, Subscriptions};
 use crate::sctp::options::Reconfigurable;
 use crate::sctp::pending::Pending;
@@ -270,6 +271,25 @@ impl Assoc {
         self.conclude_request(ask, outcome, next);
         self.tx.burst = None;
         self.after_acks(cx);
+    }
+
+    /// The peer sends SHUTDOWN, and answers requests no more: ours has failed. Where it has gone, nobody knows what numbers the peer waits for
+    /// in streams that were to begin anew. What was written for them could be acknowledged and never read, so that it fails too.
+    pub(super) fn end_request(&mut self) {
+        let Some(reconf) = &mut self.pending.reconf else { return };
+        let Some(request) = reconf.request.take() else { return };
+        if request.asked {
+            let all = request.parts.iter().any(|part| part.ask == Ask::ResetAll);
+            let lost = |info: &SendInfo| reconf.closes(info.stream) && (all || !info.unordered);
+            for message in self.tx.queue.take_those(lost) {
+                self.notify_failed(SendFailed::unsent(&message, 0));
+            }
+        }
+        self.reconf().closed = Closed::Nothing;
+        self.pending.clear(Pending::RECONF);
+        for part in request.parts {
+            self.conclude_request(part.ask, Outcome::Failed, None);
+        }
     }
 
     /// Nothing of our request before this number waits for an answer.

@@ -44,20 +44,24 @@ impl Assoc {
         self.give_up(cx);
         self.tx.peer_rwnd = sack.a_rwnd.saturating_sub(self.tx.out.in_flight());
         self.tx.closed.shut = sack.a_rwnd < self.least_window();
-        self.on_window();
+        self.on_window(cx);
         self.after_acks(cx);
     }
 
-    /// A window of fewer bytes is closed: the one chunk that is out does not fit it (Linux asks what is left of the window then).
+    /// A window of fewer bytes is closed: the chunk that is out alone, or that has to go first where nothing else is under way, does not fit
+    /// it (Linux asks what is left of the window then).
     fn least_window(&self) -> u32 {
-        let probe = self.tx.out.iter().next().filter(|_| self.tx.out.len() == 1);
-        probe.map_or(1, |(_, chunk)| chunk.len().max(1))
+        let out = &self.tx.out;
+        let alone = out.len() == 1 || out.in_flight() == 0 || self.tx.closed.probe != Probe::None;
+        out.iter().next().filter(|_| alone).map_or(1, |(_, chunk)| chunk.len().max(1))
     }
 
     /// Whoever keeps its window closed and says so lives, and the path to it too (section 6.1 A; Linux `sctp_check_transmitted`).
-    fn on_window(&mut self) {
+    fn on_window(&mut self, cx: &mut Cx<'_>) {
         if !self.tx.closed.shut || self.tx.out.is_empty() {
-            self.tx.closed.probe = Probe::None;
+            if core::mem::replace(&mut self.tx.closed.probe, Probe::None) == Probe::Answered {
+                self.end_probing(cx);
+            }
             return;
         }
         if self.tx.closed.probe == Probe::Out {
@@ -70,6 +74,25 @@ impl Assoc {
                 self.paths.get_mut(id).errors = 0;
             }
         }
+    }
+
+    /// The window that was closed has opened, and the peer had no room for what has probed it: that goes again at once, for its timer has
+    /// run out so often that the next time may be a minute away. What may have met this SACK on the way is left to its timer.
+    fn end_probing(&mut self, cx: &mut Cx<'_>) {
+        let Some((id, at)) = self.tx.out.iter().next().map(|(_, chunk)| (chunk.path, chunk.sent_at)) else {
+            return;
+        };
+        let path = self.paths.get_mut(id);
+        path.cwnd.lone = false;
+        if path.rto.srtt().is_none_or(|rtt| cx.now.since(at) < rtt) {
+            return;
+        }
+        let lost = self.tx.out.lose_path(id);
+        self.tx.peer_rwnd = self.tx.peer_rwnd.saturating_add(lost);
+        let marks = Marks::of(&self.tx.out);
+        let path = self.paths.get_mut(id);
+        path.on_t3(cx, marks, true);
+        (path.timed, path.t3) = (None, Instant::FAR_FUTURE);
     }
 
     /// The cumulative acknowledgement of a SACK or a SHUTDOWN.
@@ -91,10 +114,9 @@ impl Assoc {
 
     /// Windows grow by what was acknowledged, before what is missing makes them shrink (section 7.2.4).
     pub(super) fn grow(&mut self, cx: &mut Cx<'_>) {
-        fast::leave(&mut self.tx);
-        let recovering = self.tx.recovery.is_some();
+        fast::leave(&self.tx, &mut self.paths);
         for (_, path) in self.paths.iter_mut() {
-            path.grow(cx, recovering);
+            path.grow(cx);
         }
     }
 

@@ -283,7 +283,7 @@ impl Assoc {
         let Some(chunk) = self.tx.out.resend(tsn, writing.path, cx.now) else { return };
         writing.bundle.data(&header(tsn, chunk), &chunk.data);
         let len = chunk.len();
-        if self.tx.closed.probe != Probe::None {
+        if self.tx.closed.shut || self.tx.closed.probe != Probe::None {
             self.tx.closed.probe = Probe::Out;
         }
         self.owner.counting.add(|c| c.rtxchunks += 1);

@@ -35,12 +35,16 @@ impl News {
 }
 
 /// What was out when fast recovery began is acknowledged: that is its end.
-pub(in crate::sctp) fn leave(tx: &mut Sender) {
-    if let Some(exit) = tx.recovery
-        && tx.out.cum() >= exit
-    {
-        tx.recovery = None;
+pub(in crate::sctp) fn leave(tx: &Sender, paths: &mut Paths) {
+    let cum = tx.out.cum();
+    for (_, path) in paths.iter_mut() {
+        path.cwnd.recovery.take_if(|exit| cum >= *exit);
     }
+}
+
+/// A path is in fast recovery.
+fn recovers(paths: &Paths) -> bool {
+    paths.iter().any(|(_, path)| path.cwnd.recovery.is_some())
 }
 
 /// Counts miss indications of what lies below the highest TSN newly acknowledged, and marks lost what has enough of them. In
@@ -49,10 +53,17 @@ pub(in crate::sctp) fn leave(tx: &mut Sender) {
 /// Only what went the same way has overtaken a chunk: after a change to a faster path the old one still has some under way, which is not
 /// missing. Linux has split fast retransmission for that (SFR-CACC, `sctp_cacc_skip`), which ends with the changeover.
 pub(in crate::sctp) fn on_sack(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Paths, news: &News) {
-    let whole = tx.recovery.is_some() && news.advanced;
+    let whole = news.advanced && recovers(paths);
     let Some(bound) = (if whole { news.last_gap } else { news.highest }) else { return };
-    // With what gap blocks had named before.
-    let news = if whole { &News { by_path: tx.out.highest_acked(), ..*news } } else { news };
+    let mut news = *news;
+    if whole {
+        // With what gap blocks had named before.
+        let before = tx.out.highest_acked();
+        for (id, _) in paths.iter().filter(|(_, path)| path.cwnd.recovery.is_some()) {
+            let at = usize::from(id);
+            news.by_path[at] = news.by_path[at].max(before[at]);
+        }
+    }
     let mut lost = false;
     let mut from = tx.out.cum().next();
     while let Some((first, end)) = tx.out.next_unacked(from, bound) {
@@ -89,17 +100,20 @@ fn miss(out: &mut Outstanding, paths: &mut Paths, tsn: Tsn) -> bool {
     true
 }
 
-/// Fast retransmission begins: outside of fast recovery each path that has lost something is slowed down, once per window.
+/// Fast retransmission begins: outside of fast recovery each path that has lost something is slowed down, once per window. Fast recovery
+/// is of all paths, for none is to be slowed down again for what was out then. One whose T3-rtx has run out since begins anew by itself.
 fn enter(cx: &mut Cx<'_>, tx: &mut Sender, paths: &mut Paths) {
     cx.count.sctp.fast_retransmits += 1;
-    let (fresh, marks) = (tx.recovery.is_none(), Marks::of(&tx.out));
-    if fresh {
-        tx.recovery = Some(tx.out.next_tsn().prev());
-        tx.fast = true;
-    }
+    let (all, marks) = (!recovers(paths), Marks::of(&tx.out));
+    let exit = marks.next.prev();
     for (_, path) in paths.iter_mut() {
-        if path.flow.acked.lost > 0 {
+        let (lost, fresh) = (path.flow.acked.lost > 0, path.cwnd.recovery.is_none());
+        if lost {
             path.on_fast_retransmit(cx, marks, fresh);
+            tx.fast |= fresh;
+        }
+        if all || (lost && fresh) {
+            path.cwnd.recovery = Some(exit);
         }
     }
 }

@@ -11,6 +11,7 @@ pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) 
     let path = assoc.paths.get_mut(id);
     path.t3 = Instant::FAR_FUTURE;
     let (below, waits) = (path.flow.credit.below() > 0, path.flow.credit.is_throttled());
+    let probes = assoc.tx.out.iter().next().is_some_and(|(_, chunk)| chunk.path == id);
     let lost = assoc.tx.out.lose_path(id);
     if lost == 0 && !waits && !assoc.skips() {
         return;
@@ -22,16 +23,15 @@ pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) 
     let path = assoc.paths.get_mut(id);
     // A peer that keeps its window closed and says so lives: its path lost nothing, and the probe that it does not take is no error
     // (section 6.1 A).
-    let refused = assoc.tx.closed.probe == Probe::Answered && !held_up;
+    let refused = assoc.tx.closed.probe == Probe::Answered && probes && !held_up;
     // A device that takes nothing loses nothing either, but the path has failed by it.
     let stuck = lost == 0 && waits;
     path.on_t3(cx, marks, refused || stuck);
+    // More than a packet may be lost, and the peer has no room for any of it.
+    path.cwnd.lone |= refused;
     path.rto.back_off(&assoc.options.rto);
     path.timed = None;
     path.update_rate(cx);
-    if !(refused || stuck) {
-        assoc.tx.recovery = None;
-    }
     assoc.tx.burst = None;
     assoc.give_up(cx);
     let goes_on = refused || assoc.on_error(cx, id);

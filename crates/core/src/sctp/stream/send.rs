@@ -278,14 +278,18 @@ impl SendQueue {
 
     /// Takes out the messages for streams from `streams` on, which the peer does not take (RFC 9260 section 6.5).
     pub fn take_beyond(&mut self, streams: u16) -> VecDeque<Message> {
-        let (kept, beyond): (_, VecDeque<Message>) =
-            self.messages.drain(..).partition(|m| m.info.stream < streams);
+        self.take_those(|info| info.stream >= streams)
+    }
+
+    /// Takes out the messages that `goes` names.
+    pub fn take_those(&mut self, goes: impl Fn(&SendInfo) -> bool) -> VecDeque<Message> {
+        let (gone, kept): (VecDeque<Message>, _) = self.messages.drain(..).partition(|m| goes(&m.info));
         self.messages = kept;
-        for message in &beyond {
+        for message in &gone {
             Self::forget_limit(&mut self.limits, message);
             self.unsent.sub(message.info.stream, message.data.len());
         }
-        beyond
+        gone
     }
 
     /// Takes the next fragment, `max` bytes at the most. The fragments of a message follow each other without another's between.
