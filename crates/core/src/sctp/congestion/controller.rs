@@ -35,6 +35,8 @@ struct Units {
     unit: u32,
     delivered_rest: u32,
     lost_rest: u32,
+    /// Of the window, when packets had another size.
+    cwnd_rest: u32,
     /// Segments ever marked lost, modulo 2^32.
     lost: u32,
 }
@@ -93,7 +95,8 @@ impl Controller {
     ) -> Self {
         let unit = flow.mss.max(1);
         let mut window = Window::new();
-        window.cwnd = cwnd.div_ceil(unit).max(1);
+        // Not rounded up: where headers beside SCTP's make packets shorter, four of them would be more than section 7.2.1 lets go first.
+        window.cwnd = (cwnd / unit).max(1);
         if ssthresh != u32::MAX {
             window.ssthresh = (ssthresh / unit).max(2);
         }
@@ -132,10 +135,16 @@ impl Controller {
         if before == unit {
             return;
         }
-        let scaled = |segments: u32| (u64::from(segments) * u64::from(before)).div_ceil(u64::from(unit));
-        self.window.cwnd = u32::try_from(scaled(self.window.cwnd)).unwrap_or(u32::MAX).max(1);
+        // Not rounded up: routers may shorten the path by four bytes as often as they like.
+        let scaled = |segments: u32, rest: u32| {
+            let all = u64::from(segments) * u64::from(before) + u64::from(rest);
+            let rest = (all % u64::from(unit)) as u32;
+            (u32::try_from(all / u64::from(unit)).unwrap_or(u32::MAX), rest)
+        };
+        let (cwnd, rest) = scaled(self.window.cwnd, self.units.cwnd_rest);
+        (self.window.cwnd, self.units.cwnd_rest) = (cwnd.max(1), rest);
         if self.window.ssthresh < Window::INFINITE_SSTHRESH {
-            self.window.ssthresh = u32::try_from(scaled(self.window.ssthresh)).unwrap_or(u32::MAX).max(2);
+            self.window.ssthresh = scaled(self.window.ssthresh, 0).0.max(2);
         }
         self.window.cwnd_cnt = 0;
         self.units.unit = unit;

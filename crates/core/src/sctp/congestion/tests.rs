@@ -43,11 +43,23 @@ fn a_window_keeps_its_bytes_when_packets_change_their_size() {
     it.set_unit(PMDCS / 2);
     assert_eq!(it.window_bytes(), (40 * 734, 20 * 734));
     it.set_unit(1_400);
-    assert_eq!(it.window_bytes(), (21 * 1_400, 11 * 1_400));
+    assert_eq!(it.window_bytes(), (20 * 1_400, 10 * 1_400));
+    it.set_unit(PMDCS);
+    assert_eq!(it.window_bytes().0, 20 * PMDCS);
+    // By four bytes, as often as there are four.
+    for unit in (500..PMDCS).rev().step_by(4) {
+        it.set_unit(unit);
+        assert!(it.window_bytes().0 <= 20 * PMDCS);
+    }
+    assert!(it.window_bytes().0 > 20 * PMDCS - 500);
     // Before any congestion there is no threshold, whatever the size.
     let mut it = Controller::new(&mut world.cx(ms(1)), CongestionKind::Cubic, (4_404, u32::MAX), &flow);
     it.set_unit(1_000);
-    assert_eq!(it.window_bytes(), (5_000, u32::MAX));
+    assert_eq!(it.window_bytes(), (4_000, u32::MAX));
+    // Nor is the first window more than section 7.2.1 has it.
+    let flow = Flow { mss: PMDCS - 8, ..flow };
+    let it = Controller::new(&mut world.cx(ms(1)), CongestionKind::Cubic, (4_404, u32::MAX), &flow);
+    assert_eq!(it.window_bytes(), (3 * (PMDCS - 8), u32::MAX));
 }
 
 #[test]
