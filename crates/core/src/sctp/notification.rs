@@ -151,11 +151,11 @@ pub enum Notification {
         /// What happened.
         change: PathChange,
     },
-    /// The peer sent an ERROR chunk (SCTP_REMOTE_ERROR).
+    /// The peer sent an ERROR chunk (SCTP_REMOTE_ERROR), one for each of its causes.
     RemoteError {
-        /// The first cause.
+        /// Its code.
         cause: u16,
-        /// All causes as they came.
+        /// All of it as it came, with its padding.
         causes: Bytes,
     },
     /// A message could not be delivered (SCTP_SEND_FAILED_EVENT).

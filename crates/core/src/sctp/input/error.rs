@@ -1,4 +1,5 @@
 //! ABORT and ERROR from the peer (RFC 9260 sections 3.3.7, 3.3.10, 5.2.6, 9.1).
+use crate::base::limits::SCTP_NOTES_MAX;
 use crate::base::{Cx, Error, Instant};
 use crate::sctp::assoc::Assoc;
 use crate::sctp::congestion::Cwnd;
@@ -7,7 +8,7 @@ use crate::sctp::paths::PathId;
 use crate::sctp::pending::Pending;
 use crate::sctp::state::State;
 use bytes::Bytes;
-use lowwater_wire::sctp::{Cause, Tlvs};
+use lowwater_wire::sctp::{Cause, Tlvs, padded};
 
 /// INITs that a stale cookie may lead to.
 const STALE_MAX: u8 = 8;
@@ -35,10 +36,21 @@ impl Assoc {
             }
             return;
         }
-        let first = causes.into_iter().next().and_then(Result::ok);
-        if self.state.is_up() && self.options.events.contains(Subscriptions::REMOTE_ERROR) {
-            let cause = first.map_or(0, |tlv| tlv.kind());
-            self.notify(Notification::RemoteError { cause, causes: Bytes::copy_from_slice(causes.bytes()) });
+        if !self.state.is_up() || !self.options.events.contains(Subscriptions::REMOTE_ERROR) {
+            return;
+        }
+        // Each is told by itself (Linux `sctp_cmd_process_operr`); an ERROR without any is one too.
+        let mut all = causes.into_iter().map_while(Result::ok).take(SCTP_NOTES_MAX);
+        let mut next = all.next();
+        loop {
+            let (cause, mut bytes) = next.map_or((0, Vec::new()), |tlv| (tlv.kind(), tlv.bytes().to_vec()));
+            // With its padding (`sctp_ulpevent_make_remote_error`).
+            bytes.resize(padded(bytes.len()), 0);
+            self.notify(Notification::RemoteError { cause, causes: bytes.into() });
+            next = all.next();
+            if next.is_none() {
+                return;
+            }
         }
     }
 
