@@ -117,25 +117,30 @@ impl Families {
 
 /// Parameters to be reported, each whole; bounded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlvReport(Vec<Vec<u8>>);
+pub struct TlvReport {
+    list: Vec<Vec<u8>>,
+    /// Bytes in it: anybody may send thousands that find no room.
+    used: usize,
+}
 
 impl TlvReport {
     fn push(&mut self, tlv: &Tlv<'_>) {
-        let used: usize = self.0.iter().map(Vec::len).sum();
-        if used + tlv.bytes().len() <= SCTP_UNKNOWN_BYTES_MAX {
-            self.0.push(tlv.bytes().to_vec());
+        let used = self.used + tlv.bytes().len();
+        if used <= SCTP_UNKNOWN_BYTES_MAX {
+            self.list.push(tlv.bytes().to_vec());
+            self.used = used;
         }
     }
 
     /// The parameters.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter().map(Vec::as_slice)
+        self.list.iter().map(Vec::as_slice)
     }
 
     /// There are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
     }
 }
 
