@@ -26,6 +26,15 @@ pub(crate) struct Receiver {
     pub(crate) marked: Option<Tsn>,
     /// The peer sends nothing more.
     pub(crate) ended: bool,
+    /// What the last reset of streams has left behind.
+    pub(crate) anew: Option<Box<Anew>>,
+}
+
+/// Streams that have begun anew, all of them for none, and the last TSN of their old numbers.
+#[derive(Debug)]
+pub(crate) struct Anew {
+    last: Tsn,
+    streams: Vec<u16>,
 }
 
 impl Receiver {
@@ -41,7 +50,20 @@ impl Receiver {
             path: 0,
             marked: None,
             ended: false,
+            anew: None,
         }
+    }
+
+    /// These streams have begun anew behind this TSN, or all where none is named.
+    pub(crate) fn begin_anew(&mut self, last: Tsn, mut streams: Vec<u16>) {
+        streams.sort_unstable();
+        self.anew = Some(Box::new(Anew { last, streams }));
+    }
+
+    /// What was said of this stream when the TSN was no higher than `point` is about numbers that it has no more.
+    pub(crate) fn is_of_old(&self, point: Tsn, stream: u16) -> bool {
+        let old = |anew: &Anew| anew.streams.is_empty() || anew.streams.binary_search(&stream).is_ok();
+        self.anew.as_deref().is_some_and(|anew| point <= anew.last && old(anew))
     }
 
     /// The window: half of the buffer less what waits, and nothing when what it costs fills the buffer.

@@ -64,11 +64,11 @@ pub(super) struct Request {
     /// When it goes again; [`Instant::FAR_FUTURE`] before it has gone.
     deadline: Instant,
     /// Where it went last.
-    path: PathId,
+    pub(super) path: PathId,
     /// It has not gone since the peer has said that it will do it: who waits for that is no error (section 5.2.7).
     pub(super) promised: bool,
-    /// It has gone at least once.
-    pub(super) asked: bool,
+    /// When it has gone first since then.
+    pub(super) since: Instant,
 }
 
 /// An answer that waits to be sent.
@@ -346,7 +346,7 @@ impl Assoc {
         let reconf = self.reconf();
         reconf.closed = closed.unwrap_or(Closed::Nothing);
         let deadline = Instant::FAR_FUTURE;
-        reconf.request = Some(Request { parts, params, deadline, path, promised: true, asked: false });
+        reconf.request = Some(Request { parts, params, deadline, path, promised: true, since: deadline });
         self.pending.set(Pending::RECONF);
         Ok(())
     }
@@ -360,8 +360,10 @@ impl Assoc {
     pub(super) fn on_request_sent(&mut self, cx: &Cx<'_>, path: PathId) {
         let rto = self.paths.get(path).rto.get();
         if let Some(request) = self.pending.reconf.as_mut().and_then(|reconf| reconf.request.as_mut()) {
+            if request.promised {
+                request.since = cx.now;
+            }
             (request.deadline, request.path, request.promised) = (cx.now + rto, path, false);
-            request.asked = true;
         }
     }
 
@@ -403,6 +405,7 @@ impl Assoc {
         let first = self.rx.map.highest().after(peers);
         self.rx.streams.reset_all(self.rx.map.highest(), tell);
         self.rx.map = super::tsn_map::TsnMap::new(first);
+        self.rx.begin_anew(first.prev(), Vec::new());
         self.rx.marked = None;
         let next: Tsn = self.tx.out.next_tsn().prev().after(ours);
         self.tx.out.jump(next);

@@ -626,6 +626,35 @@ fn what_is_under_way_counts_for_the_window_of_a_handshake_that_crosses() {
     assert_eq!((assoc.state, assoc.tx.peer_rwnd), (State::Established, 1_490));
 }
 
+/// A FORWARD TSN that comes late speaks of numbers that its stream no longer has once that has begun anew (RFC 6525 section 5.2.2).
+#[test]
+fn a_late_forward_tsn_does_not_move_a_stream_that_has_begun_anew() {
+    use lowwater_wire::sctp::{ForwardStream, Reset};
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    let features = handshake::init::Features::RECONF | handshake::init::Features::FORWARD_TSN;
+    assoc.id.features = handshake::init::Features(features);
+    assoc.options.reconfigurable = Reconfigurable::ALL;
+    (assoc.id.peer_tsn, assoc.rx.inbound) = (7, 10);
+    receive(&mut assoc, &mut world, 3, 1);
+    let last = assoc.rx.map.cum().wire();
+    let streams = [ForwardStream::new(0, 5), ForwardStream::new(1, 5)];
+    let late = Wire::ForwardTsn(last, &streams);
+    let fixed = Reset { request: 7.into(), response: 0.into(), last_tsn: last.into() };
+    let param = Param::OutgoingReset(&fixed, &[0.into()]);
+    let mut list = vec![0; param.buffer_len()];
+    param.emit(&mut list);
+    input(&mut assoc, &mut world, &Wire::ReConfig(Tlvs::new(&list[..param.stated_len()])));
+    input(&mut assoc, &mut world, &late);
+    while assoc.recv(&mut world.cx(now()), 10).is_ok() {}
+    // The first of stream 0 by its new numbers, and the sixth of stream 1, whose numbers go on.
+    for (n, (sid, ssn)) in (1..).zip([(0, 0), (1, 6)]) {
+        let header = DataRepr { flags: DataFlags::WHOLE, tsn: last.wrapping_add(n), sid, ssn, ppid: 0 };
+        input(&mut assoc, &mut world, &Wire::Data(header, b"x"));
+        assert!(matches!(assoc.recv(&mut world.cx(now()), 10), Ok(Some(Received::Data { .. }))), "{sid}");
+    }
+}
+
 /// What gives up thousands of messages is said with each SACK: what is looked at is what was given up since.
 #[test]
 fn a_forward_tsn_that_goes_again_looks_at_nothing_twice() {
@@ -734,6 +763,7 @@ fn many_chunks_that_were_lost_probe_a_closed_window_one_by_one() {
         assert_eq!(all(&mut assoc, &mut world, at + rtt), 0);
         // A HEARTBEAT is answered.
         assoc.on_alive(0, true);
+        assoc.paths.get_mut(0).hb.nonce = 0;
         at = assoc.paths.get(0).t3;
         assoc.on_timeout(&mut world.cx(at));
         assert_eq!(all(&mut assoc, &mut world, at), 1, "round {round}");

@@ -5,6 +5,7 @@ use crate::base::limits::SCTP_TSN_AHEAD_MAX;
 use crate::sctp::assoc::{Assoc, Notice};
 use crate::sctp::notification::Subscriptions;
 use lowwater_wire::sctp::ForwardStream;
+use smallvec::SmallVec;
 
 impl Assoc {
     /// Counts as DATA for what is to be acknowledged. One that skips more than can be out, or a stream that does not exist, is dropped
@@ -32,7 +33,10 @@ impl Assoc {
         self.rx.map.skip(point);
         let tell = self.options.events.contains(Subscriptions::PARTIAL_DELIVERY);
         let partial = self.rx.streams.is_partial();
-        self.rx.streams.skip(point, streams, tell);
+        // One that a network has kept must not move a stream that has begun anew since (RFC 6525).
+        let now = |stream: &&ForwardStream| !self.rx.is_of_old(point, stream.sid());
+        let streams: SmallVec<[ForwardStream; 8]> = streams.iter().filter(now).copied().collect();
+        self.rx.streams.skip(point, &streams, tell);
         if partial && !self.rx.streams.is_partial() {
             // Whoever was in the middle of a message may have something else to read now.
             self.owner.notice.add(Notice::READABLE);

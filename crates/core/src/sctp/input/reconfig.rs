@@ -148,6 +148,7 @@ impl Assoc {
         }
         let list = streams(list);
         self.rx.streams.reset(&list);
+        self.rx.begin_anew(cum, list.clone());
         self.notify(Notification::StreamReset { what, outcome: Outcome::Done, streams: list });
         result::PERFORMED
     }
@@ -273,12 +274,14 @@ impl Assoc {
         self.after_acks(cx);
     }
 
-    /// The peer sends SHUTDOWN, and answers requests no more: ours has failed. Where it has gone, nobody knows what numbers the peer waits for
-    /// in streams that were to begin anew. What was written for them could be acknowledged and never read, so that it fails too.
-    pub(super) fn end_request(&mut self) {
+    /// The peer sends SHUTDOWN, and answers requests no more: ours has failed. One that has met the SHUTDOWN on its way, or that the peer has
+    /// put off, was not carried out. Of any other nobody knows what numbers the peer waits for in streams that were to begin anew: what was
+    /// written for them could be acknowledged and never read, so that it fails too.
+    pub(super) fn end_request(&mut self, cx: &Cx<'_>) {
         let Some(reconf) = &mut self.pending.reconf else { return };
         let Some(request) = reconf.request.take() else { return };
-        if request.asked {
+        let rtt = self.paths.get(request.path).rto.round_trip();
+        if !request.promised && cx.now.since(request.since) >= rtt {
             let all = request.parts.iter().any(|part| part.ask == Ask::ResetAll);
             let lost = |info: &SendInfo| reconf.closes(info.stream) && (all || !info.unordered);
             for message in self.tx.queue.take_those(lost) {

@@ -34,7 +34,7 @@ impl Assoc {
                 self.set_state(State::ShutdownReceived);
                 // The window that is closed to our data has no guard here (Linux ignores T5 in this state).
                 self.timers.stop_t5();
-                self.end_request();
+                self.end_request(cx);
                 self.end_of_data();
             }
             // Both have closed at the same time.
