@@ -1,5 +1,6 @@
 //! The checkers: what must hold in every world, one file each, and the ledger that programs write their facts to.
 pub mod bytes;
+pub mod chunks;
 pub mod clock;
 pub mod conservation;
 pub mod credit;

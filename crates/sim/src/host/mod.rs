@@ -4,6 +4,7 @@ mod core;
 pub use self::core::Core;
 
 use crate::app::{App, Io};
+use crate::check::chunks::{self, Chunks};
 use crate::check::segments::{self, Segments};
 use crate::check::{Departure, Ledger};
 use crate::edit::wire_size;
@@ -121,6 +122,7 @@ pub struct Host {
     account: Account,
     /// What its segments say, in the profiles that check it.
     segments: Segments,
+    chunks: Chunks,
 }
 
 impl Host {
@@ -130,6 +132,7 @@ impl Host {
         if journal {
             core.record();
         }
+        let mtu = spec.caps.mtu;
         core.add_device(now, spec.caps);
         if !spec.qdisc.is_empty() {
             core.set_qdisc(now, &spec.qdisc).expect("words that were read before");
@@ -141,6 +144,8 @@ impl Host {
         for any in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
             core.add_route(now, any, 0, None).expect("a fresh stack takes a route");
         }
+        // What has no data overtakes paced data in fq, and anything overtakes anything in netem.
+        let orderly = !spec.qdisc.split(' ').any(|word| ["fq", "netem"].contains(&word));
         Self {
             core,
             apps: Vec::new(),
@@ -152,8 +157,9 @@ impl Host {
             stopped: false,
             addresses: spec.addresses,
             account: Account::default(),
-            // What has no data overtakes paced data in fq, and anything overtakes anything in netem.
-            segments: Segments::new(!spec.qdisc.split(' ').any(|word| ["fq", "netem"].contains(&word))),
+            segments: Segments::new(orderly),
+            // The paths of an association are flows of their own.
+            chunks: Chunks::new(orderly && !spec.qdisc.starts_with("fq_codel"), mtu),
         }
     }
 
@@ -269,6 +275,7 @@ impl Host {
                 }
                 if segments::WATCHED {
                     self.segments.received(&packet);
+                    self.chunks.received(&packet);
                 }
                 self.core.receive(now, packet);
             }
@@ -344,7 +351,7 @@ impl Host {
     }
 
     fn transmit(&mut self, now: Instant, outside: &mut Outside<'_>) -> bool {
-        let Self { core, account, segments, .. } = self;
+        let Self { core, account, segments, chunks, .. } = self;
         let Outside { pipe, capture, host, ledger, .. } = outside;
         let mut device = |at: Instant, packet: Packet| {
             let Some(pipe) = pipe.as_deref_mut() else { return Submit::Dropped };
@@ -363,6 +370,7 @@ impl Host {
                     if let Some(copy) = copy {
                         if segments::WATCHED {
                             segments.sent(&copy);
+                            chunks.sent(&copy);
                         }
                         if let Some(capture) = capture.as_mut() {
                             capture.packet(*host, at, Direction::Out, &copy);
@@ -375,8 +383,10 @@ impl Host {
             }
         };
         let done = core.transmit(now, self.budget, &mut device);
-        let wrong = segments.wrong(loses_nothing(core)).map_err(|what| format!("host {host}: {what}"));
-        ledger.check(segments::NAME, now, wrong);
+        let whole = loses_nothing(core);
+        for (name, wrong) in [(segments::NAME, segments.wrong(whole)), (chunks::NAME, chunks.wrong(whole))] {
+            ledger.check(name, now, wrong.map_err(|what| format!("host {host}: {what}")));
+        }
         self.stopped |= done.stopped;
         let progress = done.packets > 0 || done.more;
         if !progress

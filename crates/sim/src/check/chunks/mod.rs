@@ -1,0 +1,328 @@
+//! Checks what hosts send in SCTP's packets against what they were told, at the border of each host: tags that somebody has chosen, CRC32c,
+//! padding of zeros, chunks that travel alone (RFC 9260 section 6.10), no TSN left out or sent again as something else, no acknowledgment of
+//! what never came or that goes back (section 6.2), nothing beyond the peer's window but one chunk (section 6.1 A), no more in flight than a
+//! window could have grown to (section 7.2), and no data behind SHUTDOWN (section 9.2).
+//!
+//! Like `segments` it knows nothing of the stack but its packets.
+mod read;
+mod receiving;
+mod sending;
+
+use lowwater_core::packet::Packet;
+use lowwater_wire::sctp::{Chunk, Chunks as Parts, Init, Param, RawChunk, SctpView, Tlvs, padded};
+use read::{Around, What};
+use receiving::Receiving;
+use sending::{Offer, Sending};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The checker's name in reports.
+pub const NAME: &str = "chunks";
+
+/// Ports of this host and of its peer, and the peer's tag: an association for as long as it lives.
+type Key = (u16, u16, u32);
+
+/// An association as one of its hosts sees it.
+#[derive(Debug, Default)]
+struct Talk {
+    /// Tags and first TSNs that this host has chosen for it: one for each INIT that it has answered.
+    ours: Vec<(u32, u32)>,
+    /// What the peer's INIT or INIT ACK says.
+    offer: Offer,
+    /// This host and its peer know FORWARD TSN: numbers may be left out.
+    forwards: (bool, bool),
+    sending: Sending,
+    receiving: Receiving,
+    /// Numbers began anew (RFC 6525): they say nothing from then on.
+    renumbered: bool,
+    /// This host has said that it is over, or its peer has.
+    over: bool,
+    gone: bool,
+}
+
+/// What has come between two ports, whoever it was for.
+#[derive(Debug, Default)]
+struct Heard {
+    tags: BTreeSet<u32>,
+    heartbeats: BTreeSet<Vec<u8>>,
+    /// Tag and first TSN of this host's last INIT, and whether it knows FORWARD TSN.
+    init: Option<(u32, u32, bool)>,
+}
+
+/// All associations of a host.
+#[derive(Debug, Default)]
+pub struct Chunks {
+    talks: BTreeMap<Key, Talk>,
+    heard: BTreeMap<(u16, u16), Heard>,
+    /// Packets leave in the order in which the transport makes them.
+    orderly: bool,
+    /// Fragments of IP have come or gone: not everything was seen.
+    fragments: bool,
+    /// Bytes of the longest packet of IP.
+    mtu: usize,
+    /// The first packet that was wrong by itself.
+    wrong: Option<String>,
+    /// The first that was wrong after those before it: where none was lost in the host, nor has overtaken another.
+    odd: Option<String>,
+}
+
+/// What a packet that goes out breaks.
+enum Breach {
+    Wrong(String),
+    Odd(String),
+}
+
+/// An INIT or INIT ACK says that its sender knows FORWARD TSN.
+fn knows_forward(init: &Init<'_>) -> bool {
+    let mut params = init.params.map_while(Result::ok);
+    params.any(|tlv| matches!(Param::parse(&tlv), Ok(Param::ForwardTsnSupported)))
+}
+
+/// A RE-CONFIG asks for other TSNs, or answers that.
+fn renumbers(params: Tlvs<'_>) -> bool {
+    let mut params = params.map_while(Result::ok);
+    params
+        .any(|tlv| matches!(Param::parse(&tlv), Ok(Param::TsnReset(_) | Param::ResetResponse(_, _, Some(_)))))
+}
+
+impl Talk {
+    /// Opened by what the peer says.
+    fn new(init: &Init<'_>) -> Self {
+        let offer = Offer { tsn: init.initial_tsn, a_rwnd: init.a_rwnd };
+        let forwards = (false, knows_forward(init));
+        let (sending, receiving) = (Sending::new(offer.a_rwnd), Receiving::new(offer.tsn));
+        Self { offer, forwards, sending, receiving, ..Self::default() }
+    }
+
+    /// This host has chosen these for it.
+    fn choose(&mut self, ours: (u32, u32), forwards: bool) {
+        if !self.ours.contains(&ours) {
+            self.ours.push(ours);
+        }
+        self.forwards.0 = forwards;
+    }
+
+    /// One of the peer's chunks has come.
+    fn hears(&mut self, chunk: &Chunk<'_>) {
+        match chunk {
+            Chunk::Data(header, _) => self.receiving.came(header.tsn),
+            Chunk::ForwardTsn(tsn, _) => self.receiving.skipped(*tsn),
+            Chunk::Sack(sack) => self.sending.acknowledged(sack),
+            Chunk::Shutdown(cum) => self.sending.shut_down(*cum),
+            Chunk::ReConfig(params) => self.renumbered |= renumbers(*params),
+            Chunk::Abort(..) | Chunk::ShutdownComplete(_) => self.gone = true,
+            _ => {}
+        }
+    }
+
+    /// This host sends one; `around` for where to.
+    fn sends(&mut self, around: &Around, mtu: usize, chunk: &Chunk<'_>) -> Result<(), String> {
+        let ends =
+            matches!(chunk, Chunk::Data(..) | Chunk::Sack(_) | Chunk::Shutdown(_) | Chunk::ForwardTsn(..));
+        if self.over && ends {
+            return Err(String::from("its association is over"));
+        }
+        match chunk {
+            Chunk::CookieAck if self.over || self.gone => {
+                // A cookie that was late has opened another one with the same numbers.
+                (self.over, self.gone) = (false, false);
+                self.sending = Sending::new(self.offer.a_rwnd);
+                self.receiving = Receiving::new(self.offer.tsn);
+            }
+            Chunk::Abort(..) | Chunk::ShutdownComplete(_) => self.over = true,
+            Chunk::ReConfig(params) => self.renumbered |= renumbers(*params),
+            _ if self.renumbered => {}
+            Chunk::Data(header, data) => {
+                let left_out = self.forwards == (true, true);
+                self.sending.data(around.to, mtu, (header, data.len()), (&self.ours, left_out))?;
+            }
+            Chunk::Sack(sack) => self.receiving.told(sack)?,
+            Chunk::Shutdown(cum) => {
+                self.receiving.told_cum(*cum)?;
+                self.sending.ends()?;
+            }
+            Chunk::ShutdownAck => self.sending.ends()?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Chunks {
+    /// Of a host whose packets leave in the order in which the transport makes them, or may not, and are so long at the most.
+    #[must_use]
+    pub fn new(orderly: bool, mtu: u16) -> Self {
+        Self { orderly, mtu: mtu.into(), ..Self::default() }
+    }
+
+    /// What was wrong so far; `whole` where nothing was lost in the host.
+    ///
+    /// # Errors
+    /// The first of it.
+    pub fn wrong(&self, whole: bool) -> Result<(), String> {
+        let odd = self.odd.as_ref().filter(|_| whole && self.orderly && !self.fragments);
+        self.wrong.as_ref().or(odd).map_or(Ok(()), |what| Err(what.clone()))
+    }
+
+    /// A packet comes in. What is damaged says nothing.
+    pub fn received(&mut self, packet: &Packet) {
+        read::packets(packet, &mut |around, what| match what {
+            What::Sctp(bytes) => {
+                if let Some(view) = read::intact(around, bytes) {
+                    self.hears(&view);
+                }
+            }
+            What::Fragment => self.fragments = true,
+            What::Other => {}
+        });
+    }
+
+    fn hears(&mut self, view: &SctpView<'_>) {
+        let (own, peer, tag) = (view.dst_port(), view.src_port(), view.vtag());
+        let heard = self.heard.entry((own, peer)).or_default();
+        heard.tags.insert(tag);
+        for raw in Parts::new(view.payload()).map_while(Result::ok) {
+            let Ok(chunk) = Chunk::parse(&raw) else { continue };
+            match chunk {
+                Chunk::Init(init) => {
+                    let key = (own, peer, init.initiate_tag);
+                    self.talks.entry(key).or_insert_with(|| Talk::new(&init));
+                }
+                Chunk::InitAck(init) => {
+                    let Some((ours, tsn, forwards)) = heard.init.filter(|init| init.0 == tag) else {
+                        continue;
+                    };
+                    let key = (own, peer, init.initiate_tag);
+                    let talk = self.talks.entry(key).or_insert_with(|| Talk::new(&init));
+                    talk.choose((ours, tsn), forwards);
+                }
+                Chunk::Heartbeat(_) => _ = heard.heartbeats.insert(raw.value().to_vec()),
+                _ => {
+                    // A T bit stands for the peer's own tag (section 8.5.1).
+                    let reflects = |key: &Key| key.2 == tag && matches!(chunk, Chunk::Abort(true, _));
+                    let all = self.talks.range_mut((own, peer, 0)..=(own, peer, u32::MAX));
+                    for (_, talk) in all.filter(|(k, t)| reflects(k) || t.ours.iter().any(|o| o.0 == tag)) {
+                        talk.hears(&chunk);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A packet goes out.
+    pub fn sent(&mut self, packet: &Packet) {
+        let (mut told, mtu) = (Vec::new(), self.mtu);
+        read::packets(packet, &mut |around, what| match what {
+            What::Sctp(bytes) => {
+                let long = around.len > mtu;
+                let breach =
+                    if long { Err(Breach::Wrong(format!("it is longer than {mtu}"))) } else { Ok(()) };
+                if let Err(breach) = breach.and_then(|()| self.says(around, bytes)) {
+                    told.push((describe(bytes), breach));
+                }
+            }
+            What::Fragment => self.fragments = true,
+            What::Other => {}
+        });
+        for (packet, breach) in told {
+            match breach {
+                Breach::Wrong(what) => self.wrong.get_or_insert_with(|| format!("{packet}: {what}")),
+                Breach::Odd(what) => self.odd.get_or_insert_with(|| format!("{packet}: {what}")),
+            };
+        }
+    }
+
+    fn says(&mut self, around: &Around, bytes: &[u8]) -> Result<(), Breach> {
+        let untrusted = Around { trusted: false, ..*around };
+        let Some(view) = read::intact(&untrusted, bytes) else {
+            return Err(Breach::Wrong(String::from("its CRC32c is wrong")));
+        };
+        let chunks = layout(&view).map_err(Breach::Wrong)?;
+        let (own, peer, tag) = (view.src_port(), view.dst_port(), view.vtag());
+        let heard = self.heard.entry((own, peer)).or_default();
+        match &chunks[0].1 {
+            Chunk::Init(init) if tag == 0 => {
+                heard.init = Some((init.initiate_tag, init.initial_tsn, knows_forward(init)));
+                return Ok(());
+            }
+            Chunk::Abort(true, _) | Chunk::ShutdownComplete(true) if heard.tags.contains(&tag) => {
+                return Ok(());
+            }
+            _ => {}
+        }
+        let nobody = || Breach::Wrong(format!("nobody has chosen the tag {tag:#x}"));
+        let talk = self.talks.get_mut(&(own, peer, tag)).ok_or_else(nobody)?;
+        for (raw, chunk) in &chunks {
+            match chunk {
+                Chunk::InitAck(init) => {
+                    talk.choose((init.initiate_tag, init.initial_tsn), knows_forward(init));
+                }
+                Chunk::HeartbeatAck(_) if !heard.heartbeats.contains(raw.value()) => {
+                    return Err(Breach::Wrong(String::from("it answers a HEARTBEAT that never came")));
+                }
+                _ => talk.sends(around, self.mtu, chunk).map_err(Breach::Odd)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The chunks of a packet by their kinds.
+fn describe(bytes: &[u8]) -> String {
+    let Ok(view) = SctpView::parse(bytes) else { return String::from("a packet without a common header") };
+    let all = Parts::new(view.payload()).map_while(Result::ok).map(|raw| match Chunk::parse(&raw) {
+        Ok(Chunk::Data(header, data)) => format!("DATA {}+{}", header.tsn, data.len()),
+        Ok(Chunk::Sack(sack)) => format!("SACK {}", sack.cum_tsn),
+        _ => format!("chunk {}", raw.kind()),
+    });
+    let (from, to, tag) = (view.src_port(), view.dst_port(), view.vtag());
+    format!("{from} > {to} tag {tag:#x} {}", all.collect::<Vec<_>>().join(", "))
+}
+
+/// The chunks of a packet, in the order and the company that they may have.
+fn layout<'a>(view: &SctpView<'a>) -> Result<Vec<(RawChunk<'a>, Chunk<'a>)>, String> {
+    let mut all: Vec<(RawChunk<'_>, Chunk<'_>)> = Vec::new();
+    let mut rest = view.payload();
+    while !rest.is_empty() {
+        let raw = Parts::new(rest).next().and_then(Result::ok).ok_or("a chunk ends behind its packet")?;
+        let (len, whole) = (raw.bytes().len(), padded(raw.bytes().len()));
+        let padding = rest.get(len..whole).ok_or("the last chunk has no padding")?;
+        if padding.iter().any(|byte| *byte != 0) {
+            return Err(String::from("padding is not zero"));
+        }
+        rest = &rest[whole..];
+        let chunk = Chunk::parse(&raw).map_err(|_| format!("chunk {} cannot be read", raw.kind()))?;
+        all.push((raw, chunk));
+    }
+    let count = |is: fn(&Chunk<'_>) -> bool| all.iter().filter(|(_, chunk)| is(chunk)).count();
+    let lone = |c: &Chunk<'_>| matches!(c, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_));
+    if all.is_empty() || (all.len() > 1 && count(lone) > 0) {
+        return Err(String::from("INIT, INIT ACK and SHUTDOWN COMPLETE are alone, and no packet is empty"));
+    }
+    if count(|c| matches!(c, Chunk::Sack(_))) > 1 {
+        return Err(String::from("it has more than one SACK"));
+    }
+    let cookie = |c: &Chunk<'_>| matches!(c, Chunk::CookieEcho(_) | Chunk::CookieAck);
+    if count(cookie) > usize::from(cookie(&all[0].1)) {
+        return Err(String::from("COOKIE ECHO and COOKIE ACK come first"));
+    }
+    let first = all.iter().position(|(_, chunk)| matches!(chunk, Chunk::Data(..))).unwrap_or(all.len());
+    let mut last = None;
+    for (_, chunk) in &all[first..] {
+        let Chunk::Data(header, data) = chunk else {
+            return Err(String::from("control chunks come before DATA"));
+        };
+        let behind = last.is_none_or(|last: u32| (header.tsn.wrapping_sub(last) as i32) > 0);
+        if data.is_empty() || !behind {
+            return Err(String::from("DATA is empty, or not in the order of its numbers"));
+        }
+        last = Some(header.tsn);
+    }
+    let ends = |c: &Chunk<'_>| matches!(c, Chunk::Shutdown(_) | Chunk::ShutdownAck | Chunk::Abort(..));
+    if count(ends) > 0 && first < all.len() {
+        return Err(String::from("there is DATA with what ends an association"));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! What is wrong with a packet is seen, and what only looks so is not.
+use super::*;
+use bytes::Bytes;
+use lowwater_core::base::Instant;
+use lowwater_core::packet::{Csum, Offload};
+use lowwater_wire::sctp::{DataFlags, DataRepr, GapBlock, Sack, SctpRepr, fill_checksum};
+
+/// Tags and first numbers of this host and of its peer.
+const OURS: (u32, u32) = (7, 100);
+const PEERS: (u32, u32) = (9, 500);
+
+fn packet(ours: bool, vtag: u32, chunks: &[u8]) -> Packet {
+    let (src, dst) = if ours { (1, 2) } else { (2, 1) };
+    let mut b = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 132, 0, 0, 10, 0, 0, src, 10, 0, 0, dst];
+    b.resize(32, 0);
+    SctpRepr { src_port: src.into(), dst_port: dst.into(), vtag }.emit(&mut b[20..]);
+    b.extend_from_slice(chunks);
+    fill_checksum(&mut b[20..], &[]);
+    let len = b.len() as u16;
+    b[2..4].copy_from_slice(&len.to_be_bytes());
+    let csum = if ours { Csum::None } else { Csum::Valid };
+    let sum = !lowwater_wire::checksum::fold(lowwater_wire::checksum::sum(&b[..20]));
+    b[10..12].copy_from_slice(&sum.to_be_bytes());
+    Packet::received(Bytes::from(b), Offload { csum, ..Offload::default() }, Instant::ZERO)
+}
+
+fn bytes(chunks: &[Chunk<'_>]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for chunk in chunks {
+        let at = all.len();
+        all.resize(at + chunk.buffer_len(), 0);
+        chunk.emit(&mut all[at..]);
+    }
+    all
+}
+
+fn init((initiate_tag, initial_tsn): (u32, u32), a_rwnd: u32) -> Init<'static> {
+    Init { initiate_tag, a_rwnd, outbound_streams: 9, inbound_streams: 9, initial_tsn, params: Tlvs::EMPTY }
+}
+
+fn data(tsn: u32, ssn: u16, data: &[u8]) -> Chunk<'_> {
+    Chunk::Data(DataRepr { flags: DataFlags::WHOLE, tsn, sid: 0, ssn, ppid: 0 }, data)
+}
+
+fn sack(cum_tsn: u32, gaps: &[GapBlock]) -> Chunk<'_> {
+    Chunk::Sack(Sack { cum_tsn, a_rwnd: 3_000, gaps, dups: &[] })
+}
+
+/// A host that has opened an association with a peer whose window is 3,000 bytes.
+fn open() -> Chunks {
+    let mut c = Chunks::new(true, 1_500);
+    c.sent(&packet(true, 0, &bytes(&[Chunk::Init(init(OURS, 10_000))])));
+    c.received(&packet(false, OURS.0, &bytes(&[Chunk::InitAck(init(PEERS, 3_000))])));
+    say(&mut c, &[Chunk::CookieEcho(b"cook")]);
+    hear(&mut c, &[Chunk::CookieAck]);
+    assert_eq!(c.wrong(true), Ok(()));
+    c
+}
+
+fn hear(c: &mut Chunks, chunks: &[Chunk<'_>]) {
+    c.received(&packet(false, OURS.0, &bytes(chunks)));
+}
+
+fn say(c: &mut Chunks, chunks: &[Chunk<'_>]) {
+    c.sent(&packet(true, PEERS.0, &bytes(chunks)));
+}
+
+/// What is said of packets of these chunks behind those of [`open`].
+fn told(packets: &[&[Chunk<'_>]]) -> String {
+    let mut c = open();
+    packets.iter().for_each(|chunks| say(&mut c, chunks));
+    c.wrong(true).err().unwrap_or_default()
+}
+
+#[test]
+fn numbers_are_sent_in_order_and_again_as_they_were() {
+    let (x, y) = (&[data(100, 0, b"x")][..], &[data(101, 1, b"y")][..]);
+    assert_eq!(told(&[x, y, x]), "");
+    assert!(told(&[y]).contains("100 has not been sent yet") || told(&[y]).contains("none to begin with"));
+    assert!(told(&[x, &[data(102, 1, b"y")]]).contains("101 has not been sent yet"));
+    assert!(told(&[x, &[data(100, 1, b"x")]]).contains("before, and is"));
+    assert!(told(&[x, &[data(100, 0, b"xx")]]).contains("before, and is"));
+    assert!(told(&[&[data(100_000, 0, b"x")]]).contains("none to begin with"));
+    let mut c = open();
+    say(&mut c, &[data(100, 0, b"x")]);
+    say(&mut c, &[data(102, 0, b"x")]);
+    assert_eq!(c.wrong(false), Ok(()), "the host may have lost it");
+}
+
+#[test]
+fn what_never_came_is_not_acknowledged_and_what_was_stays_so() {
+    let came = || {
+        let mut c = open();
+        for n in [500, 501, 503, 505, 506] {
+            hear(&mut c, &[data(n, 0, b"z")]);
+        }
+        c
+    };
+    let after = |chunks: &[&[Chunk<'_>]]| {
+        let mut c = came();
+        chunks.iter().for_each(|chunks| say(&mut c, chunks));
+        c.wrong(true).err().unwrap_or_default()
+    };
+    let gaps = [GapBlock::new(2, 2), GapBlock::new(4, 5)];
+    assert_eq!(after(&[&[sack(499, &[])], &[sack(501, &gaps)]]), "");
+    assert!(after(&[&[sack(502, &[])]]).contains("not all has come up to 502"));
+    assert!(after(&[&[sack(501, &[])], &[sack(500, &[])]]).contains("and 501 before"));
+    assert!(after(&[&[sack(501, &[GapBlock::new(2, 3)])]]).contains("not all of block 2 to 3"));
+    assert!(after(&[&[sack(500, &[GapBlock::new(1, 1)])]]).contains("block 1 to 1 is not behind"));
+    let touching = [GapBlock::new(4, 4), GapBlock::new(5, 5)];
+    assert!(after(&[&[sack(501, &touching)]]).contains("block 5 to 5 is not behind"));
+    let sorted = [GapBlock::new(4, 5), GapBlock::new(2, 2)];
+    assert!(after(&[&[sack(501, &sorted)]]).contains("block 2 to 2 is not behind"));
+    assert!(after(&[&[Chunk::Shutdown(502)]]).contains("not all has come up to 502"));
+    // Damaged on its way, it says nothing.
+    let mut c = came();
+    let mut damaged = bytes(&[data(502, 0, b"z")]);
+    damaged[17] ^= 1;
+    let whole = packet(false, OURS.0, &damaged).to_bytes();
+    let mut whole = whole.to_vec();
+    whole[40] ^= 1;
+    c.received(&Packet::received(Bytes::from(whole), Offload::default(), Instant::ZERO));
+    say(&mut c, &[sack(502, &[])]);
+    assert!(c.wrong(true).is_err());
+    // Given up, it need not come.
+    let mut c = came();
+    hear(&mut c, &[Chunk::ForwardTsn(502, &[])]);
+    say(&mut c, &[sack(503, &[])]);
+    assert_eq!(c.wrong(true), Ok(()));
+}
+
+#[test]
+fn the_peer_s_window_holds_all_but_one_chunk_and_a_window_grows_by_what_came_back() {
+    let block = [1; 1_000];
+    let mut c = open();
+    for n in 0..4 {
+        say(&mut c, &[data(100 + n, 0, &block)]);
+    }
+    assert!(c.wrong(true).is_ok_and(|()| true), "the fourth probes the window");
+    say(&mut c, &[data(104, 0, b"x")]);
+    assert!(c.wrong(true).is_err_and(|what| what.contains("the peer takes 3000 bytes, and 4000 were sent")));
+    // With a window that is wide enough.
+    let mut c = open();
+    hear(&mut c, &[Chunk::Init(init(PEERS, 1))]);
+    say(&mut c, &[data(100, 0, b"x")]);
+    hear(&mut c, &[Chunk::Sack(Sack { cum_tsn: 100, a_rwnd: 100_000, gaps: &[], dups: &[] })]);
+    for n in 0..5 {
+        say(&mut c, &[data(101 + n, 0, &block)]);
+    }
+    assert_eq!(c.wrong(true), Ok(()));
+    say(&mut c, &[data(106, 0, &block)]);
+    assert!(c.wrong(true).is_err_and(|what| what.contains("are out on 1 paths, and 20 came back")));
+}
+
+#[test]
+fn nothing_is_sent_behind_the_end() {
+    let x = &[data(100, 0, b"x")][..];
+    assert!(told(&[x, &[Chunk::Shutdown(499)]]).contains("100 is not acknowledged"));
+    assert!(told(&[x, &[Chunk::ShutdownAck]]).contains("100 is not acknowledged"));
+    assert!(told(&[&[Chunk::Shutdown(499)], x]).contains("behind SHUTDOWN"));
+    assert!(told(&[&[Chunk::Abort(false, Tlvs::EMPTY)], x]).contains("is over"));
+    let mut c = open();
+    say(&mut c, x);
+    hear(&mut c, &[sack(100, &[])]);
+    say(&mut c, &[Chunk::Shutdown(499)]);
+    hear(&mut c, &[Chunk::ShutdownAck]);
+    say(&mut c, &[Chunk::ShutdownComplete(false)]);
+    assert_eq!(c.wrong(true), Ok(()));
+    say(&mut c, &[sack(499, &[])]);
+    assert!(c.wrong(true).is_err_and(|what| what.contains("is over")));
+}
+
+#[test]
+fn packets_have_the_tags_and_the_company_that_they_may_have() {
+    let mut c = open();
+    c.sent(&packet(true, 8, &bytes(&[data(100, 0, b"x")])));
+    assert!(c.wrong(false).is_err_and(|what| what.contains("nobody has chosen the tag 0x8")));
+    let mut c = open();
+    // A T bit sends back what came.
+    c.sent(&packet(true, OURS.0, &bytes(&[Chunk::Abort(true, Tlvs::EMPTY)])));
+    assert_eq!(c.wrong(true), Ok(()));
+    c.sent(&packet(true, 8, &bytes(&[Chunk::Abort(true, Tlvs::EMPTY)])));
+    assert!(c.wrong(false).is_err());
+    assert!(told(&[&[Chunk::ShutdownComplete(false), Chunk::CookieAck]]).contains("are alone"));
+    assert!(told(&[&[]]).contains("no packet is empty"));
+    assert!(told(&[&[sack(499, &[]), sack(499, &[])]]).contains("more than one SACK"));
+    assert!(told(&[&[data(100, 0, b"x"), sack(499, &[])]]).contains("control chunks come before DATA"));
+    assert!(told(&[&[sack(499, &[]), Chunk::CookieAck]]).contains("come first"));
+    assert!(told(&[&[data(101, 0, b"x"), data(100, 0, b"x")]]).contains("order of its numbers"));
+    assert!(told(&[&[data(100, 0, b"")]]).contains("DATA is empty"));
+    assert!(told(&[&[Chunk::Shutdown(499), data(100, 0, b"x")]]).contains("what ends an association"));
+    assert!(told(&[&[Chunk::HeartbeatAck(Tlvs::new(&[0, 1, 0, 8, 1, 2, 3, 4]))]]).contains("never came"));
+    assert!(told(&[&[data(100, 0, &[1; 1_460])]]).contains("longer than 1500"));
+}
+
+#[test]
+fn a_checksum_and_padding_are_looked_at() {
+    let raw = |edit: fn(&mut Vec<u8>)| {
+        let mut c = open();
+        let mut chunks = bytes(&[data(100, 0, b"x")]);
+        edit(&mut chunks);
+        c.sent(&packet(true, PEERS.0, &chunks));
+        c.wrong(false).err().unwrap_or_default()
+    };
+    assert_eq!(raw(|_| {}), "");
+    assert!(raw(|chunks| chunks[19] = 1).contains("padding is not zero"));
+    assert!(raw(|chunks| chunks.truncate(17)).contains("no padding"));
+    assert!(raw(|chunks| chunks[3] = 200).contains("ends behind its packet"));
+    let mut c = open();
+    let mut whole = packet(true, PEERS.0, &bytes(&[data(100, 0, b"x")])).to_bytes().to_vec();
+    whole[49] ^= 1;
+    c.sent(&Packet::received(Bytes::from(whole), Offload::default(), Instant::ZERO));
+    assert!(c.wrong(false).is_err_and(|what| what.contains("CRC32c")));
+}
+
+/// A cookie that comes when its association is gone opens another one, which begins with the same numbers.
+#[test]
+fn a_late_cookie_begins_anew() {
+    let mut c = Chunks::new(true, 1_500);
+    c.received(&packet(false, 0, &bytes(&[Chunk::Init(init(PEERS, 3_000))])));
+    say(&mut c, &[Chunk::InitAck(init(OURS, 10_000))]);
+    for text in [b"first", b"other"] {
+        hear(&mut c, &[Chunk::CookieEcho(b"cook")]);
+        say(&mut c, &[Chunk::CookieAck]);
+        say(&mut c, &[data(OURS.1, 0, text)]);
+        hear(&mut c, &[data(PEERS.1, 0, text)]);
+        say(&mut c, &[sack(PEERS.1, &[])]);
+        hear(&mut c, &[Chunk::Abort(false, Tlvs::EMPTY)]);
+    }
+    assert_eq!(c.wrong(true), Ok(()));
+    say(&mut c, &[Chunk::Abort(false, Tlvs::EMPTY)]);
+    say(&mut c, &[data(OURS.1 + 1, 0, b"x")]);
+    assert!(c.wrong(true).is_err_and(|what| what.contains("is over")));
+}
