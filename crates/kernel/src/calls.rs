@@ -13,13 +13,13 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Families, the type and the option that sockets need to begin with.
-const AF_INET: u16 = 2;
-const AF_INET6: u16 = 10;
 const SOCK_STREAM: i32 = 1;
 const SOL_TCP: i32 = 6;
 const TCP_CONGESTION: i32 = 13;
 /// Bytes of a sockaddr_in, and of a sockaddr_in6.
 const SOCKADDR: [usize; 2] = [16, 28];
+/// The most that an address may have.
+const STORAGE: usize = 128;
 /// The commands of fcntl() that work.
 const F_GETFD: i32 = 1;
 const F_SETFD: i32 = 2;
@@ -82,10 +82,7 @@ impl Sockets {
     }
 
     pub(crate) fn call(&self, call: Call) -> Reply {
-        self.carry_out(call).unwrap_or_else(|e| {
-            let errno = e.raw_os_error().and_then(Errno::from_number);
-            Reply::fail(errno.unwrap_or(Errno::EINVAL))
-        })
+        self.carry_out(call).unwrap_or_else(|e| failed(&e))
     }
 
     fn held(&self, fd: Fd) -> Held {
@@ -187,8 +184,11 @@ impl Sockets {
             Call::Getsockopt { fd, level, name, len } => {
                 let len =
                     u32::try_from(len).map_err(|_| io::Error::from_raw_os_error(Errno::EINVAL.number()))?;
-                let value = socket::getsockopt(self.held(fd).get(), level, name, len)?;
-                Ok(Reply { value: value.into(), ..Reply::ok(0) })
+                let (value, asked) = socket::getsockopt(self.held(fd).get(), level, name, len);
+                match value {
+                    Ok(value) => Ok(Reply { value: value.into(), ..Reply::ok(0) }),
+                    Err(error) => Ok(Reply { optlen: asked, ..failed(&error) }),
+                }
             }
             Call::Setsockopt { fd, level, name, value } => {
                 let (bytes, len) = match &value {
@@ -331,26 +331,32 @@ fn address(name: Name, bytes: &[u8]) -> Address<'_> {
     if name == Name::Bad { Address::Bad(SOCKADDR[1] as u32) } else { Address::Bytes(bytes) }
 }
 
+fn failed(error: &io::Error) -> Reply {
+    let errno = error.raw_os_error().and_then(Errno::from_number);
+    Reply::fail(errno.unwrap_or(Errno::EINVAL))
+}
+
 /// A struct sockaddr in the kernel's layout.
 fn name(name: Name) -> Vec<u8> {
-    let of = |family: u16, len: usize| {
-        let mut bytes = family.to_ne_bytes().to_vec();
-        bytes.resize(len, 0);
-        bytes
-    };
     match name {
         Name::Inet(addr) => sockaddr(addr).to_vec(),
-        Name::Unspec(None) => of(0, 2),
-        Name::Unspec(Some(addr)) => {
+        Name::Padded(addr) => {
             let mut bytes = sockaddr(addr.into()).to_vec();
-            bytes[..2].fill(0);
             bytes.resize(SOCKADDR[1], 0);
             bytes
         }
-        Name::Other(family) => of(family, SOCKADDR[1]),
-        Name::Short(family) if family == AF_INET => of(family, SOCKADDR[0] - 1),
-        Name::Short(family) if family == AF_INET6 => of(family, SOCKADDR[0]),
-        Name::Short(family) => of(family, 2),
+        Name::Unspec(addr, len) => {
+            let mut bytes = addr.map(|addr| sockaddr(addr.into()).to_vec()).unwrap_or_default();
+            bytes.resize(len, 0);
+            bytes.iter_mut().take(2).for_each(|byte| *byte = 0);
+            bytes
+        }
+        Name::Other(family, len) | Name::Short(family, len) => {
+            let mut bytes = family.to_ne_bytes().to_vec();
+            bytes.resize(len, 0);
+            bytes
+        }
+        Name::Strange => vec![0; STORAGE + 1],
         Name::Bad => Vec::new(),
     }
 }

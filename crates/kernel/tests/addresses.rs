@@ -38,11 +38,11 @@ const OWN: &str = "fd00::1";
 const UNFIT: [Name; 7] = [
     Name::UNSPEC,
     Name::Bad,
-    Name::Short(2),
-    Name::Other(1),
-    Name::Unspec(None),
-    Name::Unspec(Some(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 80))),
-    Name::Unspec(Some(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80))),
+    Name::Short(2, 15),
+    Name::Other(1, 28),
+    Name::Unspec(None, 2),
+    Name::Unspec(Some(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 80)), 28),
+    Name::Unspec(Some(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 80)), 28),
 ];
 
 struct Drawn {

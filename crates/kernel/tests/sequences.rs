@@ -61,7 +61,7 @@ impl Chance {
         let port = self.one(&[0, 80, 80, 80, 81]);
         let inet = Name::Inet(SocketAddr::new(ip.parse().unwrap(), port));
         match self.below(16) {
-            0 => self.one(&[Name::UNSPEC, Name::Bad, Name::Short(2), Name::Other(1)]),
+            0 => self.one(&[Name::UNSPEC, Name::Bad, Name::Short(2, 15), Name::Other(1, 28)]),
             _ => inet,
         }
     }

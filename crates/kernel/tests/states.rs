@@ -703,7 +703,7 @@ impl Drawn {
         match self.dice.below(10) {
             0 => Name::UNSPEC,
             1 => Name::Bad,
-            2 => self.dice.one(&[Name::Short(2), Name::Other(1), Name::Other(99)]),
+            2 => self.dice.one(&[Name::Short(2, 15), Name::Other(1, 28), Name::Other(99, 28)]),
             3 => self.addr(REMOTE, 2),
             4 => self.addr(LOCAL, 2),
             5 => Name::Inet("10.0.0.2:1".parse().unwrap()),

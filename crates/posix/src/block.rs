@@ -1,5 +1,6 @@
 //! Calls that block: what they have done so far, when they give up, what wakes them.
 use crate::call::{Call, Fd, Reply};
+use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::host::{CallId, Host};
 use bytes::BytesMut;
@@ -31,15 +32,31 @@ pub(crate) struct Progress {
     pub(crate) zerocopy: Option<u32>,
     /// Bytes read.
     pub(crate) data: BytesMut,
-    /// A socket that lingers behind a closed descriptor.
-    pub(crate) lingers: Option<SocketId>,
+    /// What it has beside its files.
+    pub(crate) holds: Holds,
     /// The association that it began, or waits for.
     pub(crate) assoc: Option<SocketId>,
     /// Bytes that a read waits for, as SO_RCVLOWAT was when it began.
     pub(crate) target: Option<usize>,
 }
 
+/// What a call has while it waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Holds {
+    #[default]
+    Nothing,
+    /// A socket that lingers behind a closed descriptor.
+    Lingering(SocketId),
+    /// The number that an accept() has taken for the descriptor of what it waits for.
+    Number(Fd),
+}
+
 impl Progress {
+    /// The socket that lingers behind its closed descriptor.
+    pub(crate) const fn lingers(&self) -> Option<SocketId> {
+        if let Holds::Lingering(id) = self.holds { Some(id) } else { None }
+    }
+
     /// The call would wait, for `timeout` at the most (`None`: for ever). `Err` when it must not wait any more.
     pub(crate) fn wait(&mut self, now: Instant, timeout: Option<Duration>) -> Result<Option<Reply>, Errno> {
         if self.interrupted {
@@ -181,6 +198,7 @@ impl Host {
             Call::Connect { .. } if blocked.cut => Err(Errno::EPIPE),
             _ => self.attempt(call, progress),
         };
+        self.give_back(&answer, progress);
         let reply = match answer {
             Ok(None) => {
                 blocked.on = self.wakes(&blocked.call, &blocked.progress);
@@ -193,10 +211,21 @@ impl Host {
         self.waiting.finished.push((id, self.now, reply));
     }
 
+    /// The number that it has taken for a descriptor, and not used, is free again when it is over (`__sys_accept4_file`).
+    pub(crate) fn give_back(&mut self, answer: &Answer, progress: &mut Progress) {
+        if !matches!(answer, Ok(None))
+            && let Holds::Number(fd) = core::mem::take(&mut progress.holds)
+        {
+            self.files.release(fd);
+        }
+    }
+
     /// The call would block, and too many do: it ends as by a signal, so that what it has done counts.
     pub(crate) fn may_not_wait(&mut self, call: &Call, mut progress: Progress) -> Reply {
         (progress.begun, progress.interrupted) = (true, true);
-        match self.attempt(call, &mut progress) {
+        let answer = self.attempt(call, &mut progress);
+        self.give_back(&answer, &mut progress);
+        match answer {
             Ok(Some(reply)) => reply,
             Ok(None) | Err(Errno::EINTR) => Reply::fail(Errno::ENOMEM),
             Err(errno) => Reply::fail(errno),
@@ -241,7 +270,7 @@ impl Host {
                 // Any event may be one of a one-to-many socket's associations.
                 sock.kind.id().filter(|_| sock.sctp.as_ref().is_none_or(|sctp| !sctp.style.is_many()))
             }
-            Call::Close { .. } => progress.lingers,
+            Call::Close { .. } => progress.lingers(),
             _ => None,
         }
     }

@@ -209,15 +209,19 @@ impl From<Bytes> for Piece {
 /// A struct sockaddr with its length, as the caller passed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// A sockaddr_in, or a sockaddr_in6 (IPv4-mapped addresses in their mapped form).
+    /// A sockaddr_in, or a sockaddr_in6 (IPv4-mapped addresses in their mapped form), as long as it is.
     Inet(SocketAddr),
-    /// Of family AF_UNSPEC, with what a sockaddr_in has where it has it: AF_INET's calls may take it for one. `None` for one that is too
-    /// short for that.
-    Unspec(Option<SocketAddrV4>),
-    /// Of another family.
-    Other(u16),
-    /// Of this family, but so many bytes too short for it.
-    Short(u16),
+    /// A sockaddr_in in as many bytes as a sockaddr_in6 has, or more: AF_INET6's calls ask for those before they look at the family.
+    Padded(SocketAddrV4),
+    /// So many bytes of family AF_UNSPEC, with what a sockaddr_in has where it has it: AF_INET's calls may take it for one. `None` for one
+    /// that is too short for that.
+    Unspec(Option<SocketAddrV4>, usize),
+    /// So many bytes of another family.
+    Other(u16, usize),
+    /// So many bytes of this family, too few for it; family 0 where they are too few for that.
+    Short(u16, usize),
+    /// Longer than any address is, or shorter than nothing: EINVAL before anybody looks at it (`move_addr_to_kernel`).
+    Strange,
     /// A pointer that cannot be read.
     Bad,
 }
@@ -233,15 +237,20 @@ const SOCKADDR_IN: usize = 16;
 /// Length of a sockaddr_in6, and of the older one without a scope (`SIN6_LEN_RFC2133`), which Linux accepts.
 const SOCKADDR_IN6: usize = 28;
 const SOCKADDR_IN6_OLD: usize = 24;
+/// Longest that any address may be (`struct sockaddr_storage`).
+const SOCKADDR_STORAGE: usize = 128;
 
 impl Name {
     /// Of family AF_UNSPEC with nothing but zeros, long enough for the family of any socket.
-    pub const UNSPEC: Self = Self::Unspec(Some(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)));
+    pub const UNSPEC: Self = Self::Unspec(Some(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)), SOCKADDR_IN6);
 
     /// Reads a struct sockaddr of Linux.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Self {
-        let Some((family, rest)) = bytes.split_first_chunk::<2>() else { return Self::Short(0) };
+        if bytes.len() > SOCKADDR_STORAGE {
+            return Self::Strange;
+        }
+        let Some((family, rest)) = bytes.split_first_chunk::<2>() else { return Self::Short(0, bytes.len()) };
         let family = u16::from_ne_bytes(*family);
         let port = |b: &[u8]| Some(u16::from_be_bytes([*b.first()?, *b.get(1)?]));
         let v4 = || {
@@ -250,19 +259,23 @@ impl Name {
             addr.map(|(ip, port)| SocketAddrV4::new(Ipv4Addr::from(ip), port))
         };
         match i32::from(family) {
-            AF_UNSPEC => Self::Unspec(v4()),
-            AF_INET => v4().map_or(Self::Short(family), |addr| Self::Inet(addr.into())),
+            AF_UNSPEC => Self::Unspec(v4(), bytes.len()),
+            AF_INET => match v4() {
+                None => Self::Short(family, bytes.len()),
+                Some(addr) if bytes.len() >= SOCKADDR_IN6_OLD => Self::Padded(addr),
+                Some(addr) => Self::Inet(addr.into()),
+            },
             AF_INET6 if bytes.len() >= SOCKADDR_IN6_OLD => {
                 let word = |at: usize| rest.get(at..at + 4).and_then(|b| <[u8; 4]>::try_from(b).ok());
                 let ip = rest.get(6..22).and_then(|b| <[u8; 16]>::try_from(b).ok());
-                ip.zip(port(rest)).map_or(Self::Short(family), |(ip, port)| {
+                ip.zip(port(rest)).map_or(Self::Short(family, bytes.len()), |(ip, port)| {
                     let flow = word(2).map_or(0, u32::from_be_bytes);
                     let scope = word(22).map_or(0, u32::from_ne_bytes);
                     Self::Inet(SocketAddrV6::new(Ipv6Addr::from(ip), port, flow, scope).into())
                 })
             }
-            AF_INET6 => Self::Short(family),
-            _ => Self::Other(family),
+            AF_INET6 => Self::Short(family, bytes.len()),
+            _ => Self::Other(family, bytes.len()),
         }
     }
 
@@ -271,8 +284,21 @@ impl Name {
     pub const fn inet(self) -> Option<SocketAddr> {
         match self {
             Self::Inet(addr) => Some(addr),
+            Self::Padded(addr) => Some(SocketAddr::V4(addr)),
             _ => None,
         }
+    }
+
+    /// It has as many bytes as a sockaddr_in, or as AF_INET6's calls want at least of a sockaddr_in6 (`SIN6_LEN_RFC2133`).
+    #[must_use]
+    pub const fn fills(self, v6: bool) -> bool {
+        let len = match self {
+            Self::Inet(SocketAddr::V4(_)) => SOCKADDR_IN,
+            Self::Inet(SocketAddr::V6(_)) | Self::Padded(_) => SOCKADDR_IN6,
+            Self::Unspec(_, len) | Self::Other(_, len) | Self::Short(_, len) => len,
+            Self::Strange | Self::Bad => 0,
+        };
+        len >= if v6 { SOCKADDR_IN6_OLD } else { SOCKADDR_IN }
     }
 }
 
@@ -425,6 +451,8 @@ pub struct Reply {
     pub control: Vec<Control>,
     /// What getsockopt wrote; the int of an ioctl.
     pub value: Bytes,
+    /// What a getsockopt that failed wrote to optlen all the same: the length that it asks for.
+    pub optlen: Option<u32>,
     /// revents of poll, one for each entry.
     pub revents: Vec<i16>,
     /// What epoll_wait wrote.
@@ -476,14 +504,21 @@ mod tests {
     #[test]
     fn short_and_strange_sockaddrs_are_told_apart() {
         let v4 = sockaddr("192.0.2.1:80".parse().expect("an address"));
-        assert_eq!(Name::read(&v4[..15]), Name::Short(2));
-        assert_eq!(Name::read(&[1, 0, b'/']), Name::Other(1));
-        assert_eq!(Name::read(&[0, 0]), Name::Unspec(None));
-        assert_eq!(Name::read(&[0; 15]), Name::Unspec(None));
-        assert_eq!(Name::read(&[0; 16]), Name::UNSPEC);
+        assert_eq!(Name::read(&v4[..15]), Name::Short(2, 15));
+        assert_eq!(Name::read(&[1, 0, b'/']), Name::Other(1, 3));
+        assert_eq!(Name::read(&[0, 0]), Name::Unspec(None, 2));
+        assert_eq!(Name::read(&[0; 15]), Name::Unspec(None, 15));
+        assert_eq!(Name::read(&[0; 28]), Name::UNSPEC);
         let old = [0, 0, 0, 80, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
-        assert_eq!(Name::read(&old), Name::Unspec(Some(SocketAddrV4::new([10, 0, 0, 1].into(), 80))));
-        assert_eq!(Name::read(&[2]), Name::Short(0));
+        assert_eq!(Name::read(&old), Name::Unspec(Some(SocketAddrV4::new([10, 0, 0, 1].into(), 80)), 16));
+        assert_eq!([&[2][..], &[2; 129]].map(Name::read), [Name::Short(0, 1), Name::Strange]);
+        let [two, wide] = [16, 24].map(|len| {
+            let mut bytes = v4.to_vec();
+            bytes.resize(len, 0);
+            Name::read(&bytes)
+        });
+        assert_eq!((two, two.fills(true)), (Name::Inet("192.0.2.1:80".parse().expect("an address")), false));
+        assert_eq!((wide.inet(), wide.fills(true)), (two.inet(), true));
     }
 
     #[test]

@@ -60,6 +60,7 @@ impl Host {
                 return match (self.files.get(*fd)?, kind) {
                     // The address is copied before the protocol has a say (`__sys_sendto`).
                     (File::Socket(_), _) if *to == Some(Name::Bad) => Err(Errno::EFAULT),
+                    (File::Socket(_), _) if *to == Some(Name::Strange) => Err(Errno::EINVAL),
                     (File::Socket(sock), _) if sock.stream => self.tcp_send(call, p),
                     (File::Socket(_), _) => self.udp_send(call, p),
                     (File::Pipe(id, side), SendKind::Write | SendKind::Writev) => {

@@ -58,7 +58,7 @@ impl Host {
 
     /// connect() of a datagram socket.
     pub(crate) fn udp_connect(&mut self, fd: Fd, name: Name) -> Result<Reply, Errno> {
-        if matches!(name, Name::Unspec(_)) {
+        if matches!(name, Name::Unspec(..)) {
             return self.udp_disconnect(fd);
         }
         // The port comes first, whatever the address is worth (`inet_dgram_connect`).
@@ -139,12 +139,12 @@ impl Host {
         let to = match write.to {
             None => None,
             // An AF_INET socket takes it for an AF_INET address, an AF_INET6 one for none.
-            Some(Name::Unspec(_)) if sock.v6 => None,
-            Some(Name::Unspec(addr)) => {
+            Some(Name::Unspec(..)) if sock.v6 => None,
+            Some(Name::Unspec(addr, _)) => {
                 let addr = addr.ok_or(Errno::EINVAL)?.into();
                 Some(Self::stack_remote(addr, self.udp_source(sock)))
             }
-            Some(Name::Other(_)) if sock.v6 => return Err(Errno::EINVAL),
+            Some(Name::Other(..)) if sock.v6 => return Err(Errno::EINVAL),
             Some(name) => {
                 Some(Self::stack_remote(udp_addr(sock, name, Errno::ENETUNREACH)?, self.udp_source(sock)))
             }
@@ -174,7 +174,7 @@ impl Host {
         }
         let to = self.udp_destination(&write, id)?;
         let to_v4 = to.or_else(|| self.stack.peer_addr(id).ok()).is_none_or(|to| to.is_ipv4());
-        if write.has(MSG_OOB) && to_v4 && !matches!(write.to, Some(Name::Unspec(_))) {
+        if write.has(MSG_OOB) && to_v4 && !matches!(write.to, Some(Name::Unspec(..))) {
             return Err(Errno::EOPNOTSUPP);
         }
         if write.is_strange_to(sock) {
@@ -225,8 +225,11 @@ impl Host {
 /// IPV6_V6ONLY fail with `v4`.
 fn udp_addr(sock: &Sock, name: Name, v4: Errno) -> Result<SocketAddr, Errno> {
     let addr = match name {
-        Name::Inet(SocketAddr::V4(_)) | Name::Short(IN) if sock.v6only() => return Err(v4),
+        Name::Inet(SocketAddr::V4(_)) | Name::Padded(_) | Name::Short(IN, _) if sock.v6only() => {
+            return Err(v4);
+        }
         Name::Inet(addr @ SocketAddr::V4(_)) => addr,
+        Name::Padded(addr) => addr.into(),
         name => take_addr(sock.v6, name)?,
     };
     if sock.v6only() && addr.is_ipv4() { Err(Errno::ENETUNREACH) } else { Ok(addr) }

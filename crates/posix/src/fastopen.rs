@@ -17,7 +17,7 @@ impl Host {
     /// # Errors
     /// EOPNOTSUPP, EISCONN, EALREADY, EINPROGRESS when the SYN took nothing, or why connecting failed.
     pub(crate) fn send_fast(&mut self, write: &Write, p: &mut Progress) -> Result<Option<Answer>, Errno> {
-        if self.stack.sysctl().tcp_fastopen & CLIENT == 0 || matches!(write.to, Some(Name::Unspec(_))) {
+        if self.stack.sysctl().tcp_fastopen & CLIENT == 0 || matches!(write.to, Some(Name::Unspec(..))) {
             return Err(Errno::EOPNOTSUPP);
         }
         let sock = self.files.sock(write.fd)?;

@@ -5,6 +5,7 @@ use crate::epoll::Epoll;
 use crate::errno::Errno;
 use crate::errqueue::Feedback;
 use crate::leftovers::Shares;
+use crate::numbers::Numbers;
 use crate::pipe::{PipeId, Side};
 use crate::sctp::Sctp;
 use crate::steps;
@@ -273,16 +274,15 @@ pub(crate) fn take_addr(v6: bool, name: crate::call::Name) -> Result<SocketAddr,
     use crate::call::Name;
     match name {
         Name::Bad => Err(Errno::EFAULT),
-        Name::Short(_) | Name::Unspec(None) => Err(Errno::EINVAL),
-        Name::Unspec(Some(_)) => Err(Errno::EAFNOSUPPORT),
-        Name::Other(_) => Err(Errno::EAFNOSUPPORT),
-        // A sockaddr_in is shorter than what an AF_INET6 socket wants; the other way round only the family is wrong.
-        Name::Inet(SocketAddr::V4(_)) if v6 => Err(Errno::EINVAL),
-        Name::Inet(SocketAddr::V6(_)) if !v6 => Err(Errno::EAFNOSUPPORT),
-        Name::Inet(addr) if addr.ip().to_canonical().is_ipv4() => {
-            Ok(SocketAddr::new(addr.ip().to_canonical(), addr.port()))
-        }
-        Name::Inet(addr) => Ok(addr),
+        // Before the family, which has its own length.
+        name if !name.fills(v6) => Err(Errno::EINVAL),
+        Name::Inet(addr @ SocketAddr::V4(_)) if !v6 => Ok(addr),
+        Name::Inet(addr @ SocketAddr::V6(_)) if v6 => match addr.ip().to_canonical() {
+            ip @ IpAddr::V4(_) => Ok(SocketAddr::new(ip, addr.port())),
+            IpAddr::V6(_) => Ok(addr),
+        },
+        Name::Padded(addr) if !v6 => Ok(addr.into()),
+        _ => Err(Errno::EAFNOSUPPORT),
     }
 }
 
@@ -290,9 +290,7 @@ pub(crate) fn take_addr(v6: bool, name: crate::call::Name) -> Result<SocketAddr,
 #[derive(Debug)]
 pub(crate) struct Files {
     table: BTreeMap<Fd, File>,
-    /// The lowest number that no file has had yet, and those below it that are free.
-    unused: Fd,
-    holes: BTreeSet<Fd>,
+    numbers: Numbers,
     /// Which descriptor a socket of the stack has, and the other way round.
     fds: BTreeMap<SocketId, Fd>,
     ids: BTreeMap<Fd, SocketId>,
@@ -314,8 +312,7 @@ impl Files {
     pub(crate) const fn new(first: Fd) -> Self {
         Self {
             table: BTreeMap::new(),
-            unused: first,
-            holes: BTreeSet::new(),
+            numbers: Numbers::new(first),
             fds: BTreeMap::new(),
             ids: BTreeMap::new(),
             at_ports: BTreeSet::new(),
@@ -330,16 +327,23 @@ impl Files {
 
     /// Gives a file the lowest number that is free.
     pub(crate) fn add(&mut self, file: File) -> Result<Fd, Errno> {
-        if self.is_full() {
-            return Err(Errno::EMFILE);
-        }
-        let fd = match self.holes.pop_first() {
-            Some(hole) => hole,
-            None => {
-                let next = self.unused.checked_add(1).ok_or(Errno::EMFILE)?;
-                core::mem::replace(&mut self.unused, next)
-            }
-        };
+        let fd = self.reserve()?;
+        self.install(fd, file);
+        Ok(fd)
+    }
+
+    /// Takes the lowest number that is free for a file to come (`get_unused_fd_flags`).
+    pub(crate) fn reserve(&mut self) -> Result<Fd, Errno> {
+        self.numbers.take()
+    }
+
+    /// No file came for a number that was reserved (`put_unused_fd`).
+    pub(crate) fn release(&mut self, fd: Fd) {
+        self.numbers.give_back(fd);
+    }
+
+    /// A file gets the number that was reserved for it (`fd_install`).
+    pub(crate) fn install(&mut self, fd: Fd, file: File) {
         if matches!(file, File::Epoll(_)) {
             self.sets.insert(fd);
         }
@@ -347,7 +351,6 @@ impl Files {
         self.opened += 1;
         self.serials.insert(fd, self.opened);
         self.index(fd);
-        Ok(fd)
     }
 
     /// As [`Self::add`], with FD_CLOEXEC set or not.
@@ -385,15 +388,10 @@ impl Files {
         self.status.get(&fd).copied().unwrap_or(0)
     }
 
-    /// No descriptor is left.
-    pub(crate) fn is_full(&self) -> bool {
-        self.table.len() >= FDS_MAX
-    }
-
     pub(crate) fn remove(&mut self, fd: Fd) -> Option<File> {
         let file = self.table.remove(&fd);
         if file.is_some() {
-            self.holes.insert(fd);
+            self.numbers.give_back(fd);
         }
         self.serials.remove(&fd);
         self.sets.remove(&fd);
@@ -500,32 +498,5 @@ impl Files {
         let is = |sock: &Sock| sock.kind.id() == Some(id) || many(sock);
         debug_assert!(fd.is_none_or(|fd| self.sock(fd).is_ok_and(is)));
         fd
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lowwater_core::base::Rng;
-
-    #[test]
-    fn a_file_gets_the_lowest_number_that_is_free() {
-        let (mut files, mut rng) = (Files::new(3), Rng::new(1));
-        let mut open = BTreeSet::new();
-        for _ in 0..5_000 {
-            let fd = 3 + rng.below(FDS_MAX as u64 * 2) as Fd;
-            if rng.below(3) == 0 {
-                assert_eq!(files.remove(fd).is_some(), open.remove(&fd), "{fd}");
-                continue;
-            }
-            let lowest = (3..).find(|fd| !open.contains(fd)).filter(|_| open.len() < FDS_MAX);
-            let added = files.add(File::Epoll(Epoll::default())).ok();
-            assert_eq!(added, lowest);
-            open.extend(added);
-        }
-        assert_eq!(open.len() + files.holes.len(), FDS_MAX, "it was full");
-        let mut last = Files::new(Fd::MAX - 1);
-        assert_eq!(last.add(File::Epoll(Epoll::default())), Ok(Fd::MAX - 1));
-        assert_eq!(last.add(File::Epoll(Epoll::default())), Err(Errno::EMFILE), "numbers end");
     }
 }

@@ -145,7 +145,9 @@ impl Host {
     pub fn call(&mut self, call: Call) -> Started {
         let mut progress = Progress::default();
         let closes = matches!(call, Call::Close { .. });
-        let started = match self.attempt(&call, &mut progress) {
+        let answer = self.attempt(&call, &mut progress);
+        self.give_back(&answer, &mut progress);
+        let started = match answer {
             Ok(Some(reply)) => Started::Done(reply),
             Err(errno) => Started::Done(Reply::fail(errno)),
             Ok(None) if self.waiting.is_full() => Started::Done(self.may_not_wait(&call, progress)),

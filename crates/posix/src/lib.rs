@@ -17,6 +17,7 @@ mod fastopen;
 mod files;
 mod host;
 mod leftovers;
+mod numbers;
 mod pipe;
 mod poll;
 mod ports;

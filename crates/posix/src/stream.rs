@@ -3,11 +3,11 @@ use crate::abi::{
     IPV6_V6ONLY, SHUT_RD, SHUT_RDWR, SHUT_WR, SO_BINDTODEVICE, SO_PEEK_OFF, SOCK_CLOEXEC, SOCK_NONBLOCK,
     SOL_IP, SOL_IPV6, SOL_SOCKET,
 };
-use crate::block::Progress;
+use crate::block::{Holds, Progress};
 use crate::call::{Fd, Name, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
-use crate::files::{Attempt, File, Kind, Past, Residue, take_addr};
+use crate::files::{Attempt, File, Kind, Past, Residue, Sock, take_addr};
 use crate::host::{ANY, Host};
 use crate::ports::unspecified;
 use crate::sockopt::TIMER_US;
@@ -27,7 +27,7 @@ impl Host {
         let v6 = sock.v6;
         let addr = match name {
             // AF_UNSPEC with the address 0.0.0.0 is an old way to write AF_INET.
-            Name::Unspec(Some(any)) if !v6 && any.ip().is_unspecified() => any.into(),
+            Name::Unspec(Some(any), _) if !v6 && any.ip().is_unspecified() => any.into(),
             name => take_addr(v6, name)?,
         };
         if v6 && sock.v6only() && addr.is_ipv4() {
@@ -149,9 +149,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         // Who cannot have a descriptor is told so first, and leaves the connection where it is (`__sys_accept4_file`).
-        if self.files.is_full() {
-            return Err(Errno::EMFILE);
-        }
+        let new = self.reserve_for(p)?;
         let sock = self.files.sock(fd)?;
         if !sock.stream {
             return Err(Errno::EOPNOTSUPP);
@@ -168,33 +166,45 @@ impl Host {
         child.knobs.past.fin_told = self.has_peer_closed(id);
         let addr = Some(child.shown(peer));
         self.files.sock_mut(fd)?.knobs.heirs.remove(&id);
-        match self.files.add_with(File::Socket(Box::new(child)), flags & SOCK_CLOEXEC != 0) {
-            Ok(new) => {
-                // The bound is of the listener's queue, and a child has none (`inet_csk_clone_lock`).
-                if self.options_of(self.files.sock(new)?).fastopen != 0 {
-                    self.change(new, |o| o.fastopen = 0)?;
-                }
-                Ok(Some(Reply { addr, ..Reply::ok(new.into()) }))
-            }
-            Err(errno) => {
-                self.stack.abort(self.now, id)?;
-                Err(errno)
-            }
+        self.install_reserved(new, child, flags, p);
+        // The bound is of the listener's queue, and a child has none (`inet_csk_clone_lock`).
+        if self.options_of(self.files.sock(new)?).fastopen != 0 {
+            self.change(new, |o| o.fastopen = 0)?;
         }
+        Ok(Some(Reply { addr, ..Reply::ok(new.into()) }))
+    }
+
+    /// The descriptor of what an accept() waits for is taken when it begins.
+    pub(crate) fn reserve_for(&mut self, p: &mut Progress) -> Result<Fd, Errno> {
+        let fd = if let Holds::Number(fd) = p.holds { fd } else { self.files.reserve()? };
+        p.holds = Holds::Number(fd);
+        Ok(fd)
+    }
+
+    /// What was accepted gets the descriptor that waited for it.
+    pub(crate) fn install_reserved(&mut self, new: Fd, child: Sock, flags: i32, p: &mut Progress) {
+        p.holds = Holds::Nothing;
+        self.files.install(new, File::Socket(Box::new(child)));
+        self.files.set_cloexec(new, flags & SOCK_CLOEXEC != 0);
     }
 
     /// connect(2): `__inet_stream_connect`, `inet_dgram_connect`.
     pub(crate) fn connect(&mut self, fd: Fd, name: Name, p: &mut Progress) -> Answer {
-        let sock = self.files.sock(fd)?;
+        // The address is copied before anybody asks what file it is (`__sys_connect`).
+        self.files.get(fd)?;
         match name {
             Name::Bad => return Err(Errno::EFAULT),
-            Name::Short(0) => return Err(Errno::EINVAL),
+            Name::Strange => return Err(Errno::EINVAL),
             _ => {}
+        }
+        let sock = self.files.sock(fd)?;
+        if matches!(name, Name::Short(0, _)) {
+            return Err(Errno::EINVAL);
         }
         if !sock.stream {
             return self.udp_connect(fd, name).map(Some);
         }
-        if matches!(name, Name::Unspec(_)) {
+        if matches!(name, Name::Unspec(..)) {
             sock.kind.id().into_iter().for_each(|id| self.waiting.cut(id));
             self.disconnect(fd)?;
             return Ok(Some(Reply::ok(0)));
@@ -532,7 +542,7 @@ impl Host {
 
     /// close(2), which lingers if SO_LINGER says so (`sock_release`, `tcp_close`).
     pub(crate) fn close(&mut self, fd: Fd, p: &mut Progress) -> Answer {
-        if let Some(id) = p.lingers {
+        if let Some(id) = p.lingers() {
             let busy =
                 matches!(self.stack.tcp_state(id), Ok(State::FinWait1 | State::Closing | State::LastAck));
             return Ok((!busy || p.over()).then(|| Reply::ok(0)));
@@ -555,7 +565,7 @@ impl Host {
                 let busy =
                     matches!(self.stack.tcp_state(id), Ok(State::FinWait1 | State::Closing | State::LastAck));
                 if let (Kind::Conn(_), Some(linger), true) = (sock.kind, linger, busy) {
-                    p.lingers = Some(id);
+                    p.holds = Holds::Lingering(id);
                     p.arm(self.now, Some(linger));
                     return Ok(None);
                 }

@@ -103,7 +103,8 @@ fn disciplines_do_with_the_same_frames_what_linux_does() {
 #[test]
 fn priorities_are_those_of_the_kernels_sockets() {
     let priority = |socket: &UdpSocket| {
-        let bytes = socket::getsockopt(Some(socket.as_fd()), libc::SOL_SOCKET, libc::SO_PRIORITY, 4).unwrap();
+        let bytes =
+            socket::getsockopt(Some(socket.as_fd()), libc::SOL_SOCKET, libc::SO_PRIORITY, 4).0.unwrap();
         i32::from_ne_bytes(bytes.try_into().unwrap())
     };
     let set = |socket: &UdpSocket, level, name, value: i32| {

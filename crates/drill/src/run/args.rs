@@ -12,6 +12,8 @@ use lowwater_posix::{Call, Control, EpollEvent, Fd, Name, Optval, Piece, PollFd,
 const BYTES_MAX: i64 = 1 << 26;
 /// What one call moves at most (Linux's MAX_RW_COUNT).
 const RW_MAX: usize = 0x7fff_f000;
+/// Bytes of an address of a family that is none of IP's (struct sockaddr_storage).
+const STORAGE: usize = 128;
 /// Longest value of an option, and room for control messages where the script expects whatever comes.
 const CONTROL_ROOM: usize = 4_096;
 /// Most room for control messages that a script may ask for.
@@ -383,7 +385,7 @@ impl Runner<'_> {
             Value::Int(0) => Ok(Name::UNSPEC),
             Value::Int(2) => Ok(Name::Inet(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))),
             Value::Int(10) => Ok(Name::Inet(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0))),
-            Value::Int(family @ 1..=0xffff) => Ok(Name::Other(*family as u16)),
+            Value::Int(family @ 1..=0xffff) => Ok(Name::Other(*family as u16, STORAGE)),
             _ => self.peer_name(a, value),
         }
     }
@@ -403,7 +405,7 @@ impl Runner<'_> {
                     return Ok(Name::UNSPEC);
                 }
                 if family != 2 && family != 10 {
-                    return Ok(Name::Other(family as u16));
+                    return Ok(Name::Other(family as u16, STORAGE));
                 }
                 let ip = match a.field(value, "sin_addr")? {
                     Value::Addr(ip) => *ip,

@@ -468,6 +468,9 @@ impl Side<'_> {
         let mut out = ret.to_string();
         if let Some(errno) = reply.errno {
             let _ = write!(out, " {errno}");
+            if let Some(len) = reply.optlen {
+                let _ = write!(out, " asks for {len}");
+            }
             return out;
         }
         let told = match call {

@@ -213,21 +213,27 @@ fn plain(fd: Fd<'_>, level: i32, name: i32) -> Result<()> {
     Err(Error::from_raw_os_error(error))
 }
 
-/// getsockopt(2) into a buffer of `len` bytes; what was written. Options that are no plain values are answered with EINVAL, levels other
-/// than those of sockets, packets, IP, TCP, UDP and SCTP with ENOPROTOOPT, without asking.
+/// getsockopt(2) into a buffer of `len` bytes; what was written, and where it failed and changed optlen all the same, to what. Options
+/// that are no plain values are answered with EINVAL, levels other than those of sockets, packets, IP, TCP, UDP and SCTP with ENOPROTOOPT,
+/// without asking.
 ///
 /// # Errors
 /// The kernel's.
-pub fn getsockopt(fd: Fd<'_>, level: i32, name: i32, len: u32) -> Result<Vec<u8>> {
-    plain(fd, level, name)?;
-    let mut written = len.min(OPTION_MAX);
+pub fn getsockopt(fd: Fd<'_>, level: i32, name: i32, len: u32) -> (Result<Vec<u8>>, Option<u32>) {
+    if let Err(error) = plain(fd, level, name) {
+        return (Err(error), None);
+    }
+    let room = len.min(OPTION_MAX);
+    let mut written = room;
     let mut value = vec![0_u8; written as usize];
     // SAFETY: the kernel writes at most `written` bytes to `value`, which has as many, and the number to `written`; SO_GET_FILTER, which
     // counts otherwise, is refused. What the kernel reads from `value` first is zeros: no pointers, no further elements.
-    check(unsafe { libc::getsockopt(raw(fd), level, name, value.as_mut_ptr().cast(), &raw mut written) }
-        as isize)?;
+    let done =
+        check(unsafe { libc::getsockopt(raw(fd), level, name, value.as_mut_ptr().cast(), &raw mut written) }
+            as isize);
     value.truncate(written as usize);
-    Ok(value)
+    let asked = (done.is_err() && written != room).then_some(written);
+    (done.map(|_| value), asked)
 }
 
 /// setsockopt(2); without a value the pointer is null and optlen `len`. What [`getsockopt`] answers without asking, this does too.
@@ -421,9 +427,9 @@ mod tests {
         assert_eq!(listen(None, 1).map_err(errno), Err(Some(libc::EBADF)));
         assert_eq!(ioctl_int(None, 1, None).map_err(errno), Err(Some(libc::EINVAL)));
         setsockopt(Some(client.as_fd()), 6, 1, Some(&1_i32.to_ne_bytes()), 0).unwrap();
-        assert_eq!(getsockopt(Some(client.as_fd()), 6, 1, 4).unwrap(), 1_i32.to_ne_bytes());
+        assert_eq!(getsockopt(Some(client.as_fd()), 6, 1, 4).0.unwrap(), 1_i32.to_ne_bytes());
         assert_eq!(
-            getsockopt(Some(client.as_fd()), 6, 1, i32::MAX as u32).unwrap().capacity(),
+            getsockopt(Some(client.as_fd()), 6, 1, i32::MAX as u32).0.unwrap().capacity(),
             OPTION_MAX as usize
         );
         let any = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: u32::MAX };

@@ -172,6 +172,7 @@ const fn any(v6: bool) -> IpAddr {
 pub(super) fn sctp_addr(sock: &Sock, name: Name) -> Result<SocketAddr, Errno> {
     let addr = match name {
         Name::Inet(addr @ SocketAddr::V4(_)) => addr,
+        Name::Padded(addr) => addr.into(),
         _ => {
             let addr = take_addr(sock.v6, name)?;
             SocketAddr::new(addr.ip(), addr.port())

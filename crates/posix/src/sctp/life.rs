@@ -2,7 +2,7 @@
 use super::address::{addresses, sctp_addr};
 use super::{Sctp, Style};
 use crate::abi::{SHUT_RD, SHUT_RDWR, SHUT_WR, SOCK_CLOEXEC, SOCK_NONBLOCK};
-use crate::block::Progress;
+use crate::block::{Holds, Progress};
 use crate::call::{Fd, Name, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
@@ -78,9 +78,7 @@ impl Host {
             return Err(Errno::EINVAL);
         }
         // Who cannot have a descriptor is told so first, and leaves the association where it is (`__sys_accept4_file`).
-        if self.files.is_full() {
-            return Err(Errno::EMFILE);
-        }
+        let new = self.reserve_for(p)?;
         if self.sctp(fd)?.style != Style::One {
             return Err(Errno::EOPNOTSUPP);
         }
@@ -99,21 +97,16 @@ impl Host {
         }
         self.sctp_forget_priority(id);
         let addr = Some(child.shown(peer));
-        match self.files.add_with(File::Socket(Box::new(child)), flags & SOCK_CLOEXEC != 0) {
-            Ok(new) => Ok(Some(Reply { addr, ..Reply::ok(new.into()) })),
-            Err(errno) => {
-                self.stack.abort(self.now, id)?;
-                Err(errno)
-            }
-        }
+        self.install_reserved(new, child, flags, p);
+        Ok(Some(Reply { addr, ..Reply::ok(new.into()) }))
     }
 
     /// connect(2): `sctp_connect`.
     pub(super) fn sctp_connect(&mut self, fd: Fd, name: Name, p: &mut Progress) -> Answer {
         match name {
             Name::Bad => return Err(Errno::EFAULT),
-            Name::Short(0) => return Err(Errno::EINVAL),
-            Name::Unspec(_) => return Err(Errno::EOPNOTSUPP),
+            Name::Strange | Name::Short(0, _) => return Err(Errno::EINVAL),
+            Name::Unspec(..) => return Err(Errno::EOPNOTSUPP),
             _ => {}
         }
         let sock = self.files.sock(fd)?;
@@ -328,7 +321,7 @@ impl Host {
         if let (Kind::Conn(id), Some(linger)) = (sock.kind, linger)
             && self.stack.sctp_state(id).is_ok_and(|state| state != State::Closed)
         {
-            p.lingers = Some(id);
+            p.holds = Holds::Lingering(id);
             p.arm(self.now, Some(linger));
             return Ok(None);
         }
@@ -337,7 +330,7 @@ impl Host {
 
     /// A close(2) that lingers (`sctp_wait_for_close`); `None` where it is not SCTP that does.
     pub(super) fn sctp_linger(&self, p: &Progress) -> Option<Answer> {
-        let state = self.stack.sctp_state(p.lingers?).ok()?;
+        let state = self.stack.sctp_state(p.lingers()?).ok()?;
         let over = p.over() || state == State::Closed;
         Some(Ok(over.then(|| Reply::ok(0))))
     }

@@ -111,9 +111,7 @@ impl Host {
         if self.waiting.is_for(id) {
             return Err(Errno::EBUSY);
         }
-        if self.files.is_full() {
-            return Err(Errno::EMFILE);
-        }
+        let new = self.files.reserve()?;
         let mut child = self.files.sock(fd)?.child(id, flags & SOCK_NONBLOCK != 0);
         let sctp = self.sctp_mut(fd)?;
         let (manner, inbox) = (sctp.manner_of(id), sctp.inbox.split(id));
@@ -124,7 +122,9 @@ impl Host {
         }
         self.files.remove_id(id);
         self.sctp_forget_priority(id);
-        self.files.add_with(File::Socket(Box::new(child)), flags & SOCK_CLOEXEC != 0)
+        self.files.install(new, File::Socket(Box::new(child)));
+        self.files.set_cloexec(new, flags & SOCK_CLOEXEC != 0);
+        Ok(new)
     }
 
     /// A socket of its own begins with SO_PRIORITY 0, whatever the one that it comes from had (`sctp_copy_sock`).

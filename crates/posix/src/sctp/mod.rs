@@ -175,7 +175,7 @@ impl Host {
             | Call::Setsockopt { fd, level: SOL_SCTP, .. } => *fd,
             _ => return None,
         };
-        if p.lingers.is_none() && !self.is_sctp(fd) {
+        if p.lingers().is_none() && !self.is_sctp(fd) {
             return None;
         }
         let done = match call {
@@ -186,7 +186,7 @@ impl Host {
             Call::Recv { .. } => return Some(self.sctp_recv(call, p)),
             Call::Send { .. } => return Some(self.sctp_send(call, p)),
             Call::Shutdown { how, .. } => self.sctp_shutdown(fd, *how),
-            Call::Close { .. } if p.lingers.is_some() => return self.sctp_linger(p),
+            Call::Close { .. } if p.lingers().is_some() => return self.sctp_linger(p),
             Call::Close { .. } => return Some(self.sctp_close(fd, p)),
             Call::Getsockname { .. } => self.sctp_name(fd),
             Call::Getpeername { .. } => self.sctp_peer(fd),

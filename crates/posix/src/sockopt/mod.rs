@@ -25,6 +25,8 @@ use std::collections::BTreeMap;
 pub(crate) enum Told {
     Int(i32),
     Bytes(Bytes),
+    /// So many bytes, for which there is no room: EINVAL, and their number all the same.
+    NoRoom(u32),
 }
 
 impl Told {
@@ -93,6 +95,7 @@ impl Host {
             }
             Told::Int(int) => Bytes::copy_from_slice(&int.to_ne_bytes()[..len.min(4)]),
             Told::Bytes(bytes) => bytes.slice(..bytes.len().min(len)),
+            Told::NoRoom(len) => return Ok(Reply { optlen: Some(len), ..Reply::fail(Errno::EINVAL) }),
         };
         Ok(Reply { value, ..Reply::ok(0) })
     }

@@ -117,14 +117,14 @@ impl Host {
         Ok(info.map_or(Told::Bytes(Bytes::new()), |bbr| Told::copy(&bbr.emit())))
     }
 
-    /// TCP_SAVED_SYN: the headers of the SYN once, if there is room for them.
+    /// TCP_SAVED_SYN: the headers of the SYN once, if there is room for them; else how much they need.
     fn saved_syn(&mut self, fd: Fd, len: usize) -> Result<Told, Errno> {
         let Some(id) = self.conn(fd)? else { return Ok(Told::Bytes(Bytes::new())) };
         let Some(head) = self.stack.tcp_saved_syn(id)?.map(Bytes::copy_from_slice) else {
             return Ok(Told::Bytes(Bytes::new()));
         };
         if len < head.len() {
-            return Err(Errno::EINVAL);
+            return Ok(Told::NoRoom(head.len() as u32));
         }
         self.stack.tcp_forget_syn(id)?;
         Ok(Told::Bytes(head))

@@ -132,7 +132,7 @@ fn an_address_of_a_link_needs_its_device_once() {
 /// An old way to write a sockaddr_in, which an AF_INET socket binds and sends to (`__inet_bind`, `udp_sendmsg`; as on Linux 6.18).
 #[test]
 fn an_address_without_a_family_is_one_of_af_inet() {
-    let old = |ip: [u8; 4], port| Name::Unspec(Some(SocketAddrV4::new(ip.into(), port)));
+    let old = |ip: [u8; 4], port| Name::Unspec(Some(SocketAddrV4::new(ip.into(), port)), 28);
     let mut host = host(A, A6);
     for (ty, port) in [(SOCK_STREAM, 80), (SOCK_DGRAM, 81)] {
         let mut bound = |family, addr| {
@@ -142,8 +142,8 @@ fn an_address_without_a_family_is_one_of_af_inet() {
         };
         assert_eq!(bound(AF_INET, old([0; 4], port)), Ok(Some(at("0.0.0.0", port))));
         assert_eq!(bound(AF_INET, old([10, 0, 0, 1], port)), Err(Errno::EAFNOSUPPORT));
-        assert_eq!(bound(AF_INET, Name::Unspec(None)), Err(Errno::EINVAL));
-        assert_eq!(bound(AF_INET6, Name::Unspec(None)), Err(Errno::EINVAL));
+        assert_eq!(bound(AF_INET, Name::Unspec(None, 2)), Err(Errno::EINVAL));
+        assert_eq!(bound(AF_INET6, Name::Unspec(None, 2)), Err(Errno::EINVAL));
         assert_eq!(bound(AF_INET6, old([0; 4], port)), Err(Errno::EAFNOSUPPORT));
     }
     let to = |fd, name| {
@@ -153,9 +153,9 @@ fn an_address_without_a_family_is_one_of_af_inet() {
     let fd = udp(&mut host, AF_INET);
     assert_eq!(ok(&mut host, to(fd, old([10, 0, 0, 2], 9))), 3);
     assert_eq!(fails(&mut host, to(fd, Name::UNSPEC)), Errno::EINVAL, "port 0");
-    assert_eq!(fails(&mut host, to(fd, Name::Unspec(None))), Errno::EINVAL);
+    assert_eq!(fails(&mut host, to(fd, Name::Unspec(None, 2))), Errno::EINVAL);
     let six = udp(&mut host, AF_INET6);
-    for name in [Name::UNSPEC, Name::Unspec(None)] {
+    for name in [Name::UNSPEC, Name::Unspec(None, 2)] {
         assert_eq!(fails(&mut host, to(six, name)), Errno::EDESTADDRREQ, "it is none");
     }
 }

@@ -13,13 +13,6 @@ const DIFFERENT: &[(&str, &str, &str, &str)] = &[
     ("*", "connect", "v6_multicast", "no multicast"),
     ("*", "sendto", "v6_multicast", "no multicast"),
     ("*", "connect", "v4_port_0", "nobody can be reached at port 0: EINVAL at once"),
-    ("*", "bind", "v6_23", "what is too short is EINVAL whatever its family"),
-    ("*", "connect", "v6_23", "the same"),
-    ("*", "sendto", "v6_23", "the same"),
-    ("*", "bind", "v4_long", "a sockaddr_in is as long as it is"),
-    ("*", "connect", "v4_long", "the same"),
-    ("*", "bind", "unspec", "AF_UNSPEC is as long as it should be"),
-    ("*", "bind", "unspec_2", "the same"),
 ];
 
 fn bytes(hex: &str) -> Vec<u8> {
@@ -31,7 +24,7 @@ fn answer(host: &mut Host, kind: &str, call: &str, name: Name) -> String {
     let domain = if kind.contains('6') { AF_INET6 } else { AF_INET };
     let ty = if kind.starts_with("dgram") { SOCK_DGRAM } else { SOCK_STREAM };
     let fd = ok(host, Call::Socket { domain, ty: ty | SOCK_NONBLOCK, protocol: 0 });
-    if kind == "only6" {
+    if kind.contains("only6") {
         ok(host, setint(fd, SOL_IPV6, IPV6_V6ONLY, 1));
     }
     let data = vec![Piece::Data(Bytes::from_static(b"x"))];

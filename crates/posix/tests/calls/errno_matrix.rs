@@ -224,8 +224,8 @@ fn writing(name: &str, fd: Fd) -> Option<Call> {
         "send_more" => (SendKind::Send, Piece::zeros(2), MSG_MORE, None),
         "sendto" => (SendKind::Sendto, Piece::zeros(2), 0, Some(here)),
         "sendto_port_0" => (SendKind::Sendto, Piece::zeros(2), 0, Some(at(B, 0).into())),
-        "sendto_short" => (SendKind::Sendto, Piece::zeros(2), 0, Some(Name::Short(2))),
-        "sendto_family" => (SendKind::Sendto, Piece::zeros(2), 0, Some(Name::Other(1))),
+        "sendto_short" => (SendKind::Sendto, Piece::zeros(2), 0, Some(Name::Short(2, 15))),
+        "sendto_family" => (SendKind::Sendto, Piece::zeros(2), 0, Some(Name::Other(1, 28))),
         _ => return None,
     };
     Some(Call::Send { fd, kind, data: vec![data], flags, to, control: Vec::new() })
@@ -235,15 +235,15 @@ fn plain(name: &str, fd: Fd) -> Option<Call> {
     let addr = |ip: &str, port| Name::Inet(SocketAddr::new(ip.parse().expect("an address"), port));
     Some(match name {
         "bind" => Call::Bind { fd, addr: addr(A, 0) },
-        "bind_short" => Call::Bind { fd, addr: Name::Short(2) },
-        "bind_family" => Call::Bind { fd, addr: Name::Other(1) },
+        "bind_short" => Call::Bind { fd, addr: Name::Short(2, 15) },
+        "bind_family" => Call::Bind { fd, addr: Name::Other(1, 28) },
         "bind_far" => Call::Bind { fd, addr: addr("192.0.2.1", 0) },
         "listen" => Call::Listen { fd, backlog: 3 },
         "accept" => Call::Accept { fd, flags: 0 },
         "accept_flags" => Call::Accept { fd, flags: 5 },
         "connect" => Call::Connect { fd, addr: addr(B, 9) },
-        "connect_short" => Call::Connect { fd, addr: Name::Short(2) },
-        "connect_family" => Call::Connect { fd, addr: Name::Other(1) },
+        "connect_short" => Call::Connect { fd, addr: Name::Short(2, 15) },
+        "connect_family" => Call::Connect { fd, addr: Name::Other(1, 28) },
         "connect_unspec" => Call::Connect { fd, addr: Name::UNSPEC },
         "shutdown_rd" => Call::Shutdown { fd, how: SHUT_RD },
         "shutdown_wr" => Call::Shutdown { fd, how: SHUT_WR },

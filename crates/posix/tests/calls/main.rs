@@ -1,4 +1,5 @@
 //! Calls on two hosts joined in virtual time, in one program: none leaves anything in the process that another would see.
+mod descriptors;
 mod dgram;
 mod epoll;
 mod errno_families;

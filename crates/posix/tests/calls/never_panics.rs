@@ -68,8 +68,8 @@ impl Chance {
             inet,
             inet,
             Name::UNSPEC,
-            Name::Other(1),
-            Name::Short(2),
+            Name::Other(1, 28),
+            Name::Short(2, 15),
             Name::Bad,
         ])
     }

@@ -28,14 +28,14 @@ pub(super) fn foreign(fd: c_int) -> bool {
     !SHARED.has(fd)
 }
 
-/// An address that the caller passes. One whose length no address has is told to the stack as too short, which is EINVAL as well.
+/// An address that the caller passes. One whose length no address has is not read.
 ///
 /// # Safety
 /// A pointer beyond the first page points to `len` bytes.
 pub(super) unsafe fn name(at: *const sockaddr, len: socklen_t) -> Name {
     let len = len as usize;
     if len > NAME_MAX {
-        return Name::Short(0);
+        return Name::Strange;
     }
     // SAFETY: the caller's promise.
     unsafe { memory::bytes(at.cast(), len) }.map_or(Name::Bad, |bytes| Name::read(&bytes))

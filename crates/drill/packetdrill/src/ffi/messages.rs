@@ -96,8 +96,8 @@ pub(super) unsafe extern "C" fn sendto(
     give(|| {
         // SAFETY: sendto(2) demands `len` bytes.
         let data = vec![unsafe { memory::piece(buf, len) }];
-        // SAFETY: ... and NULL or an address of this length.
-        let to = unsafe { destination(addr, addr_len) };
+        // SAFETY: ... and NULL or an address of this length, which may be 0 here (`__sys_sendto`).
+        let to = (!addr.is_null()).then(|| unsafe { name(addr, addr_len) });
         simple(Call::Send { fd, kind: SendKind::Sendto, data, flags, to, control: Vec::new() })
     })
 }
@@ -211,7 +211,7 @@ unsafe fn message_iovecs(header: &msghdr) -> Result<Vec<iovec>, Number> {
     unsafe { iovecs(header.msg_iov, header.msg_iovlen) }
 }
 
-/// Where to send to, unless the caller does not say.
+/// Where to send a message to, unless the caller does not say: none has the length 0 (`__copy_msghdr`).
 ///
 /// # Safety
 /// `at` is NULL or points to `len` bytes.

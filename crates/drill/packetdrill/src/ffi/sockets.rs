@@ -140,11 +140,18 @@ pub(super) unsafe fn getsockopt_of(
         },
         _ => None,
     };
-    let reply = make(match given {
+    let reply = SHARED.call(match given {
         Some(value) => Call::GetsockoptIn { fd, level, name, value },
         None => Call::Getsockopt { fd, level, name, len: room.unwrap_or(0) },
     });
-    let (reply, room) = (reply?, room?);
+    if let Some(asked) = reply.optlen {
+        // SAFETY: the caller's promise.
+        unsafe { memory::put(len, asked) }?;
+    }
+    if let Some(errno) = reply.errno {
+        return Err(errno.number());
+    }
+    let room = room?;
     let fits = &reply.value[..reply.value.len().min(usize::try_from(room).unwrap_or(0))];
     // SAFETY: no more than the caller's length.
     unsafe { memory::fill(value, fits) }?;

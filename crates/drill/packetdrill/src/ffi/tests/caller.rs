@@ -75,12 +75,13 @@ impl Caller {
             }
             Call::Getsockopt { fd, level, name, len } => {
                 let mut room = vec![0_u8; usize::try_from(len).unwrap_or(0)];
-                let mut len = len.cast_unsigned();
-                let at = room.as_mut_ptr().cast::<c_void>();
+                let given = len.cast_unsigned();
+                let (mut len, at) = (given, room.as_mut_ptr().cast::<c_void>());
                 // SAFETY: as much room as the length says.
                 let reply = done(unsafe { (f.getsockopt)(USER, fd, level, name, at, &raw mut len) });
                 room.truncate(if reply.ret == 0 { len as usize } else { 0 });
-                Reply { value: room.into(), ..reply }
+                let optlen = (reply.ret < 0 && len != given).then_some(len);
+                Reply { value: room.into(), optlen, ..reply }
             }
             Call::GetsockoptIn { fd, level, name: name @ SCTP_SOCKOPT_CONNECTX3, value } => {
                 let addresses = value.slice(8..);
@@ -264,16 +265,17 @@ struct Given {
 impl Given {
     fn new(name: Name) -> Self {
         let with_family = |family: u16, len: usize| {
-            let mut bytes = vec![0; len];
-            bytes[..2].copy_from_slice(&family.to_ne_bytes());
+            let mut bytes = family.to_ne_bytes().to_vec();
+            bytes.resize(len, 0);
             Some(Bytes::from(bytes))
         };
         let bytes = match name {
             Name::Inet(addr) => Some(encode(addr)),
-            Name::Unspec(Some(_)) => with_family(0, 28),
-            Name::Unspec(None) => with_family(0, 6),
-            Name::Other(family) => with_family(family, 28),
-            Name::Short(family) => with_family(family, 6),
+            Name::Padded(addr) => Some([&encode(addr.into())[..], &[0; 12]].concat().into()),
+            Name::Unspec(_, len) => with_family(0, len),
+            Name::Other(family, len) => with_family(family, len),
+            Name::Short(family, len) => with_family(family, len),
+            Name::Strange => with_family(2, 129),
             Name::Bad => None,
         };
         let len = bytes.as_ref().map_or(16, Bytes::len) as socklen_t;
