@@ -9,7 +9,6 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use lowwater_core::base::{Error, SocketId, Tuple};
 use lowwater_core::stack::{Flows, covers};
 use lowwater_core::tcp::State;
-use std::collections::BTreeSet;
 
 /// Two sockets that have these places must agree on sharing a port.
 fn meet((a, x): (&Sock, SocketAddr), (b, y): (&Sock, SocketAddr)) -> bool {
@@ -139,9 +138,11 @@ impl Host {
                 && !left.shares.with(shares_of(&sock))
         };
         let waits = self.waits_on(fd)?.is_some_and(own);
-        let taken =
-            || waits || self.collides(fd, &sock) || (sock.stream && self.is_kept(port, ip, shares_of(&sock)));
-        if !sock.chosen && taken() {
+        let taken = !sock.chosen
+            && (waits
+                || self.collides(fd, &sock)
+                || (sock.stream && self.is_kept(port, ip, shares_of(&sock))));
+        if taken {
             return Err(Errno::EADDRINUSE);
         }
         if !sock.stream {
@@ -153,9 +154,9 @@ impl Host {
     }
 
     /// A port for a socket that asks for none: of those whose turn it is, each is asked for by the sockets that have it (one that is bound
-    /// only has no object in the stack). Ports of TCP's connections are collected first, in one walk.
+    /// only has no object in the stack), of TCP also by what is left of closed ones.
     fn find_port(&mut self, fd: Fd, sock: &Sock, at: IpAddr, ip: Option<IpAddr>) -> Result<u16, Errno> {
-        let files = &self.files;
+        let (files, leftovers) = (&self.files, &mut self.leftovers);
         let taken = |flows: &Flows<'_>, port| {
             others(flows, files, (fd, port)).any(|(b, theirs)| {
                 // Of TCP no option shares a port that nobody has asked for (`inet_csk_find_open_port`).
@@ -166,8 +167,11 @@ impl Host {
         if !sock.stream {
             return Ok(self.stack.udp_free_port(taken)?);
         }
-        let connections: BTreeSet<u16> = self.stack.tcp_ports_with_connections(ip).collect();
-        Ok(self.stack.tcp_free_port(ip, |flows, port| connections.contains(&port) || taken(flows, port))?)
+        let port = self.stack.tcp_free_port(ip, |flows, port| {
+            let lives = |flow: &Tuple| is_left(flows, files, flow);
+            taken(flows, port) || leftovers.keep(ip, port, Shares::NONE, lives)
+        })?;
+        Ok(port)
     }
 
     /// Where a connection to `remote` begins. connect() chooses no port that another socket of TCP has, at whatever address, unless that has it
@@ -179,7 +183,7 @@ impl Host {
             return Ok(bound);
         }
         let ip = bound.map(|b| b.ip());
-        let (files, leftovers) = (&self.files, &self.leftovers);
+        let (files, leftovers) = (&self.files, &mut self.leftovers);
         // Only the ports whose turn it is are asked for, each by the sockets that have it.
         let taken = |flows: &Flows<'_>, port| {
             let bound = |b: &Sock| b.is_tcp() && b.bound.is_some_and(|at| at.port() == port);
@@ -190,11 +194,10 @@ impl Host {
         Ok(Some(SocketAddr::new(ip.unwrap_or(any), port)))
     }
 
-    /// Connections without a descriptor keep a port from who would share it so: all of them from who would not at all.
-    fn is_kept(&self, port: u16, ip: Option<IpAddr>, shares: Shares) -> bool {
-        let alone = !shares.addr && !shares.port;
-        (alone && self.stack.tcp_port_has_connections(port, ip))
-            || self.leftovers.keep(ip, port, shares, |flow| self.is_left(flow))
+    /// Connections without a descriptor keep a port from who would not share it so. Those of a listener's queue have its port.
+    fn is_kept(&mut self, port: u16, ip: Option<IpAddr>, shares: Shares) -> bool {
+        let (flows, files) = (self.stack.tcp_flows(), &self.files);
+        self.leftovers.keep(ip, port, shares, |flow| is_left(&flows, files, flow))
     }
 
     /// A connection, where there is one, has no descriptor any more: what is left of it keeps its port as that did.
@@ -202,15 +205,9 @@ impl Host {
         if let Some(left) = left
             && self.stack.tcp_has_flow(&left.flow)
         {
-            let mut leftovers = core::mem::take(&mut self.leftovers);
-            leftovers.push(left, |flow| self.is_left(flow));
-            self.leftovers = leftovers;
+            let (flows, files) = (self.stack.tcp_flows(), &self.files);
+            self.leftovers.push(left, |flow| is_left(&flows, files, flow));
         }
-    }
-
-    /// As [`is_left`].
-    fn is_left(&self, flow: &Tuple) -> bool {
-        is_left(&self.stack.tcp_flows(), &self.files, flow)
     }
 
     pub(crate) fn collides(&self, fd: Fd, sock: &Sock) -> bool {
@@ -297,11 +294,13 @@ impl Host {
 mod tests {
     use super::*;
     use crate::abi::{AF_INET, IPPROTO_SCTP, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM};
-    use crate::call::{Call, Name, Reply};
+    use crate::call::{Call, Name, Optval, Reply};
     use crate::files::File;
     use crate::host::{Settings, Started};
     use crate::steps;
-    use lowwater_core::base::Rng;
+    use lowwater_core::base::{Duration, Rng};
+    use lowwater_core::stack::SocketKind;
+    use lowwater_core::tcp::SocketOptions;
 
     const HERE: [u8; 4] = [10, 0, 0, 1];
 
@@ -347,7 +346,6 @@ mod tests {
         ("bind of SCTP to any", KINDS[2], |fd, _| Call::Bind { fd, addr: at(HERE, 0) }, None),
     ];
 
-    /// Here, that is: `bind()` of TCP to any port, and `listen()` without one, also ask the stack for the ports of its connections.
     #[test]
     fn a_port_costs_as_much_beside_any_number_of_sockets() {
         for (name, (ty, protocol), ask, errno) in ASKS {
@@ -374,6 +372,87 @@ mod tests {
         }
     }
 
+    /// So many connections end in TIME-WAIT, at port 80 and at ports that the system chose, all of them closed.
+    fn live_on(host: &mut Host, listener: Fd, count: usize) {
+        for n in 0..count {
+            let fd = socket_of(host, SOCK_STREAM, 0);
+            let connected = done(host, Call::Connect { fd, addr: at(HERE, 80) }).errno;
+            let accepted = done(host, Call::Accept { fd: listener, flags: SOCK_NONBLOCK });
+            assert_eq!(accepted.errno, None, "connection {n}: {connected:?}");
+            let child = accepted.ret as Fd;
+            let ends = if n % 2 == 0 { [fd, child] } else { [child, fd] };
+            for fd in ends {
+                assert_eq!(done(host, Call::Close { fd }).ret, 0);
+            }
+            // The next one may have a port of one before, whose TIME-WAIT begins again with later timestamps only.
+            host.advance_until(host.now() + Duration::from_millis(2));
+        }
+        // Some have followed others.
+        assert!(host.stack.small_objects().1 >= count * 4 / 5, "{:?}", host.stack.small_objects());
+    }
+
+    /// A name, and what is asked; none where it comes to what it should.
+    type Asks<'a> = (&'a str, &'a dyn Fn(&mut Host) -> Option<Errno>);
+
+    #[test]
+    fn a_port_costs_as_much_beside_any_number_of_connections() {
+        let bind = |host: &mut Host, port, shares: bool| {
+            let fd = socket_of(host, SOCK_STREAM, 0);
+            let (level, name) = (SOL_SOCKET, SO_REUSEADDR);
+            done(host, Call::Setsockopt { fd, level, name, value: Optval::int(shares.into()) });
+            done(host, Call::Bind { fd, addr: at(HERE, port) }).errno
+        };
+        let asks: [Asks<'_>; 5] = [
+            ("bind to any", &|host| bind(host, 0, false)),
+            ("bind", &|host| bind(host, 80, false).filter(|e| *e != Errno::EADDRINUSE)),
+            ("bind and share", &|host| bind(host, 80, true).filter(|e| *e != Errno::EADDRINUSE)),
+            ("listen", &|host| {
+                let fd = socket_of(host, SOCK_STREAM, 0);
+                done(host, Call::Listen { fd, backlog: 1 }).errno
+            }),
+            ("connect", &|host| {
+                let fd = socket_of(host, SOCK_STREAM, 0);
+                let errno = done(host, Call::Connect { fd, addr: at([10, 0, 0, 2], 80) }).errno;
+                errno.filter(|e| *e != Errno::EINPROGRESS)
+            }),
+        ];
+        let costs = |connections| {
+            let mut host = host();
+            let listener = socket_of(&mut host, SOCK_STREAM, 0);
+            let (level, name) = (SOL_SOCKET, SO_REUSEADDR);
+            done(&mut host, Call::Setsockopt { fd: listener, level, name, value: Optval::int(1) });
+            assert_eq!(done(&mut host, Call::Bind { fd: listener, addr: at(HERE, 80) }).ret, 0);
+            assert_eq!(done(&mut host, Call::Listen { fd: listener, backlog: 8 }).ret, 0);
+            live_on(&mut host, listener, connections);
+            asks.map(|(name, ask)| {
+                steps::of(|| {
+                    for _ in 0..20 {
+                        assert_eq!(ask(&mut host), None, "{name}");
+                    }
+                })
+            })
+        };
+        let (few, many) = (costs(10), costs(10_000));
+        for ((name, _), (few, many)) in asks.iter().zip(few.into_iter().zip(many)) {
+            assert!(many <= few + 200, "{name}: {few} steps beside 10 connections, {many} beside 10,000");
+        }
+    }
+
+    /// A socket that shares with nobody may not have a port that some connection has: what a walk over all of them would find.
+    fn keeps_what_a_walk_finds(host: &mut Host, port: u16, ip: [u8; 4]) -> bool {
+        let mut sock = Sock::new(true, false, true, SocketOptions::new(host.stack.sysctl()));
+        let place = SocketAddr::from((ip, port));
+        sock.bound = Some(place);
+        let all = host.stack.report(host.now).sockets.into_iter();
+        let connections = all.filter(|s| s.kind == SocketKind::Tcp && s.state != State::Close);
+        let accepted = connections.filter(|s| s.state != State::SynRecv);
+        let has =
+            accepted.filter_map(|s| s.local).any(|at| at.port() == port && covers(Some(place.ip()), at.ip()));
+        let bound = host.collides(-1, &sock);
+        assert_eq!(host.is_kept(port, Some(place.ip()), Shares::NONE) || bound, has || bound, "{place}");
+        has && !bound
+    }
+
     /// How many sockets have a place; `None` where the index lacks one of them, or has one at another port than its own.
     fn found(host: &Host) -> Option<usize> {
         let port = |file: &File| match file {
@@ -392,7 +471,7 @@ mod tests {
     /// Whoever changes what a socket is bound to keeps the index.
     #[test]
     fn the_index_of_ports_has_what_a_walk_finds() {
-        let mut seen = 0;
+        let (mut seen, mut kept) = (0, 0);
         for seed in 0..50 {
             let (mut host, mut rng) = (host(), Rng::new(seed));
             let mut fds: Vec<Fd> = Vec::new();
@@ -420,10 +499,15 @@ mod tests {
                         fds.retain(|other| *other != fd);
                     }
                 }
-                host.advance_until(host.now() + lowwater_core::base::Duration::from_millis(rng.below(50)));
+                host.advance_until(host.now() + Duration::from_millis(rng.below(50)));
                 seen += found(&host).unwrap_or_else(|| panic!("seed {seed}"));
+                let locals = host.stack.report(host.now).sockets.into_iter().filter_map(|s| s.local);
+                let ports: Vec<u16> = locals.map(|at| at.port()).chain([80, 81]).collect();
+                for port in ports {
+                    kept += usize::from(keeps_what_a_walk_finds(&mut host, port, ip));
+                }
             }
         }
-        assert!(seen > 10_000, "{seen}");
+        assert!(seen > 10_000 && kept > 1_000, "{seen}, {kept}");
     }
 }

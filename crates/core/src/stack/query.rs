@@ -5,7 +5,7 @@ use crate::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
 use crate::path::congestion::bbr::BbrInfo;
 use crate::sctp::SctpOptions;
 use crate::socket::{Holder, Socket};
-use crate::tcp::{Memory, OwnQueue, Piece, Progress, State, WaitReport};
+use crate::tcp::{Memory, OwnQueue, Piece, Progress, WaitReport};
 use core::net::IpAddr;
 
 /// What waits in a socket, in bytes.
@@ -81,30 +81,12 @@ impl Stack {
     pub fn tcp_free_port(
         &mut self,
         ip: Option<IpAddr>,
-        taken: impl Fn(&Flows<'_>, u16) -> bool,
+        mut taken: impl FnMut(&Flows<'_>, u16) -> bool,
     ) -> Result<u16, Error> {
         let (from, demux) = (ports_of(&self.env.sysctl), &self.demux);
         let flows = Flows { demux, sockets: &self.sockets, small: &self.small };
         let free = |port| demux.may_listen(port, ip) && !taken(&flows, port);
         self.openers.ports.bind(&from, free).ok_or(Error::AddressInUse)
-    }
-
-    /// Some connection has this port at `ip` (`None`: at any address, an unspecified one: at any of its family), one that closes in the background or is in TIME-WAIT too:
-    /// what keeps a port from who binds it without SO_REUSEADDR (`inet_csk_bind_conflict`). Looks at every connection.
-    #[must_use]
-    pub fn tcp_port_has_connections(&self, port: u16, ip: Option<IpAddr>) -> bool {
-        self.tcp_ports_with_connections(ip).any(|other| other == port)
-    }
-
-    /// The ports of which [`Stack::tcp_port_has_connections`] is true, each as often as it has some.
-    pub fn tcp_ports_with_connections(&self, ip: Option<IpAddr>) -> impl Iterator<Item = u16> {
-        let live = self.sockets.iter().filter_map(|(_, e)| match &e.socket {
-            Socket::Tcp(conn) if conn.state() != State::Close => Some(conn.tuple()),
-            _ => None,
-        });
-        let waiting = self.small.time_waits.iter().map(|(_, tw)| tw.time_wait.tuple());
-        let here = move |flow: &&Tuple| covers(ip, flow.local_ip);
-        live.chain(waiting).filter(here).map(|flow| flow.local_port)
     }
 
     /// What waits in a socket.

@@ -77,7 +77,7 @@ impl Stack {
         now: Instant,
         remote: SocketAddr,
         local: Option<IpAddr>,
-        taken: impl Fn(&Flows<'_>, u16) -> bool,
+        taken: impl FnMut(&Flows<'_>, u16) -> bool,
     ) -> Result<u16, Error> {
         self.enter(now);
         let src = self.source(remote, local)?;
@@ -110,7 +110,7 @@ impl Stack {
         src: IpAddr,
         remote: SocketAddr,
         port: u16,
-        taken: impl Fn(&Flows<'_>, u16) -> bool,
+        mut taken: impl FnMut(&Flows<'_>, u16) -> bool,
     ) -> Result<u16, Error> {
         let (demux, sockets, small) = (&self.demux, &self.sockets, &self.small);
         let flows = Flows { demux, sockets, small };
