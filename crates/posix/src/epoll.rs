@@ -85,6 +85,7 @@ impl Host {
             (EPOLL_CTL_DEL | EPOLL_CTL_MOD, None) => return Err(Errno::ENOENT),
             (EPOLL_CTL_DEL, _) => {
                 set.forget(fd);
+                self.files.note_watch(fd, epfd, false);
                 return Ok(Reply::ok(0));
             }
             (EPOLL_CTL_MOD, Some(old)) if old.events & EPOLLEXCLUSIVE != 0 => {
@@ -95,6 +96,7 @@ impl Host {
             _ => return Err(Errno::EINVAL),
         }
         set.watch(fd, Watch { events: event.events, data: event.data });
+        self.files.note_watch(fd, epfd, true);
         // What is ready already counts as a change.
         let ready = self.readiness(fd).unwrap_or(0);
         if self.set(epfd)?.wake(fd, ready) {
@@ -128,21 +130,12 @@ impl Host {
 
     /// The sets that these watch.
     fn sets_in(&self, sets: &BTreeSet<Fd>) -> BTreeSet<Fd> {
-        let watched = |set: &Fd| match self.files.get(*set) {
-            Ok(File::Epoll(epoll)) => epoll.names().collect(),
-            _ => Vec::new(),
-        };
-        let is_set = |fd: &Fd| matches!(self.files.get(*fd), Ok(File::Epoll(_)));
-        sets.iter().flat_map(watched).filter(is_set).collect()
+        sets.iter().flat_map(|set| self.files.watches().sets_in(*set)).collect()
     }
 
     /// The sets that watch one of these.
     fn sets_around(&self, sets: &BTreeSet<Fd>) -> BTreeSet<Fd> {
-        let watches = |file: &File| match file {
-            File::Epoll(epoll) => sets.iter().any(|set| epoll.get(*set).is_some()),
-            _ => false,
-        };
-        self.files.iter().filter(|(_, file)| watches(file)).map(|(fd, _)| fd).collect()
+        sets.iter().flat_map(|set| self.files.watches().sets_of(*set)).collect()
     }
 
     /// Something about `fd` changed: the sets that wait for `key` take note, and those around them. A set that has something is
@@ -151,8 +144,12 @@ impl Host {
         let mut seen = BTreeSet::new();
         let mut woken = VecDeque::from([(fd, key)]);
         while let Some((fd, key)) = woken.pop_front() {
-            let sets = self.files.each_epoll(|epoll| epoll.wake(fd, key));
-            woken.extend(sets.into_iter().filter(|set| seen.insert(*set)).map(|set| (set, READING)));
+            let sets: Vec<Fd> = self.files.watches().sets_of(fd).collect();
+            for set in sets {
+                if self.set(set).is_ok_and(|epoll| epoll.wake(fd, key)) && seen.insert(set) {
+                    woken.push_back((set, READING));
+                }
+            }
         }
     }
 

@@ -10,10 +10,12 @@ use crate::pipe::{PipeId, Side};
 use crate::sctp::Sctp;
 use crate::steps;
 use crate::timestamping::Stamping;
+use crate::watches::Watches;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{Duration, Instant, SocketId};
 use lowwater_core::tcp::{SocketOptions, TcpInfo};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// Descriptors that may be open at once (RLIMIT_NOFILE's usual soft limit).
 pub(crate) const FDS_MAX: usize = 1_024;
@@ -133,8 +135,9 @@ pub(crate) struct Knobs {
     pub(crate) plain: BTreeMap<(i32, i32), i32>,
     /// What TCP_INFO still tells of a connection that was dissolved.
     pub(crate) residue: Option<Box<Residue>>,
-    /// Of a listener: what connections inherit that wait to be accepted, where its own has changed since their handshake.
-    pub(crate) heirs: BTreeMap<SocketId, Knobs>,
+    /// Of a listener: what connections inherit that wait to be accepted, where its own has changed since their handshake. All up to the one that
+    /// is named inherit the same, behind those before; no more than wait (the backlog).
+    pub(crate) heirs: VecDeque<(SocketId, Arc<Knobs>)>,
     /// SO_TIMESTAMPING and its like.
     pub(crate) stamping: Stamping,
     /// The error queue and what is awaited for it; `None` of a socket that has never had anything to tell.
@@ -183,9 +186,10 @@ impl Sock {
     /// What accept() makes of a listener: options are inherited, the rest is new.
     pub(crate) fn child(&self, id: SocketId, nonblocking: bool) -> Self {
         let (kind, attempt) = (Kind::Conn(id), Attempt::None);
-        let mine = self.knobs.heirs.get(&id).unwrap_or(&self.knobs).clone();
+        // They are accepted in the order in which they wait.
+        let mine = self.knobs.heirs.front().map_or(&self.knobs, |(_, knobs)| knobs).clone();
         let knobs =
-            Knobs { heirs: BTreeMap::new(), feedback: None, soft: None, past: Past::default(), ..mine };
+            Knobs { heirs: VecDeque::new(), feedback: None, soft: None, past: Past::default(), ..mine };
         // The port is the listener's: a connection that is over has none (`sk_clone_lock`).
         let options = SocketOptions { priority: Some(0), ..self.options.clone() };
         Self {
@@ -297,8 +301,7 @@ pub(crate) struct Files {
     /// Which sockets may have a port, of any protocol, and which port: who asks for one looks at no others.
     at_ports: BTreeSet<(u16, Fd)>,
     ports: BTreeMap<Fd, u16>,
-    /// Those that are epoll sets.
-    sets: BTreeSet<Fd>,
+    watches: Watches,
     /// Which file each descriptor is, counted from the first that was ever opened.
     serials: BTreeMap<Fd, u64>,
     opened: u64,
@@ -317,7 +320,7 @@ impl Files {
             ids: BTreeMap::new(),
             at_ports: BTreeSet::new(),
             ports: BTreeMap::new(),
-            sets: BTreeSet::new(),
+            watches: Watches::new(),
             serials: BTreeMap::new(),
             opened: 0,
             cloexec: BTreeSet::new(),
@@ -344,9 +347,6 @@ impl Files {
 
     /// A file gets the number that was reserved for it (`fd_install`).
     pub(crate) fn install(&mut self, fd: Fd, file: File) {
-        if matches!(file, File::Epoll(_)) {
-            self.sets.insert(fd);
-        }
         self.table.insert(fd, file);
         self.opened += 1;
         self.serials.insert(fd, self.opened);
@@ -394,7 +394,7 @@ impl Files {
             self.numbers.give_back(fd);
         }
         self.serials.remove(&fd);
-        self.sets.remove(&fd);
+        self.end_watches(fd, file.as_ref());
         self.cloexec.remove(&fd);
         self.status.remove(&fd);
         self.index(fd);
@@ -478,17 +478,33 @@ impl Files {
         self.table.iter().inspect(|_| steps::step()).map(|(fd, file)| (*fd, file))
     }
 
-    /// Does `f` to every epoll set; the descriptors of those for which it said true.
-    pub(crate) fn each_epoll(&mut self, mut f: impl FnMut(&mut Epoll) -> bool) -> Vec<Fd> {
-        let mut said = Vec::new();
-        for set in &self.sets {
-            if let Some(File::Epoll(epoll)) = self.table.get_mut(set)
-                && f(epoll)
-            {
-                said.push(*set);
+    /// An epoll set watches a file from now on, or no longer.
+    pub(crate) fn note_watch(&mut self, fd: Fd, set: Fd, on: bool) {
+        if on {
+            self.watches.begin(fd, set, matches!(self.get(fd), Ok(File::Epoll(_))));
+        } else {
+            self.watches.end(fd, set);
+        }
+    }
+
+    pub(crate) const fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
+    /// A file is gone: no set watches it, and one that is a set watches nobody.
+    fn end_watches(&mut self, fd: Fd, file: Option<&File>) {
+        let sets: Vec<Fd> = self.watches.sets_of(fd).collect();
+        for set in sets {
+            self.watches.end(fd, set);
+            if let Some(File::Epoll(epoll)) = self.table.get_mut(&set) {
+                epoll.forget(fd);
             }
         }
-        said
+        if let Some(File::Epoll(epoll)) = file {
+            for watched in epoll.names() {
+                self.watches.end(watched, fd);
+            }
+        }
     }
 
     /// The descriptor of a socket of the stack.

@@ -7,7 +7,7 @@ use crate::files::Files;
 use crate::leftovers::Leftovers;
 use crate::pipe::Pipes;
 use crate::sctp::AssocIds;
-use crate::timestamping::Left;
+use crate::timestamping::{Left, Watched};
 use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
@@ -15,7 +15,6 @@ use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::Packet;
 use lowwater_core::stack::{Config, Event, Stack};
 use lowwater_core::tcp::State;
-use std::collections::BTreeSet;
 
 /// Steps within one move of time after which the stack is taken to spin.
 const STEPS_MAX: usize = 1_000_000;
@@ -99,7 +98,7 @@ pub struct Host {
     pub(crate) dropped: u64,
     pub(crate) epoch: Duration,
     /// Descriptors of connections with something on its way of which the application is to hear.
-    pub(crate) watched: BTreeSet<Fd>,
+    pub(crate) watched: Watched,
     /// What closed descriptors left at their ports.
     pub(crate) leftovers: Leftovers,
 }
@@ -131,7 +130,7 @@ impl Host {
             dropped: 0,
             leftovers: Leftovers::default(),
             epoch: settings.epoch,
-            watched: BTreeSet::new(),
+            watched: Watched::default(),
         })
     }
 

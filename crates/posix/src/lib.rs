@@ -32,6 +32,9 @@ mod steps {
 }
 mod stream;
 mod timestamping;
+#[cfg(test)]
+mod walks;
+mod watches;
 mod zerocopy;
 
 pub use call::{

@@ -9,6 +9,7 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{FDS_MAX, File, Kind};
 use crate::host::Host;
+use crate::steps;
 use lowwater_core::base::{Duration, SocketId};
 use lowwater_core::socket::ready_set;
 use std::collections::BTreeMap;
@@ -36,11 +37,16 @@ impl Host {
         match self.files.get(fd).ok()? {
             File::Pipe(id, side) => Some(self.pipes.readiness(*id, *side)),
             File::Epoll(epoll) => {
-                let waiting: Vec<(Fd, u32)> = epoll.waiting().collect();
-                let any = waiting
-                    .into_iter()
-                    .any(|(fd, events)| self.readiness_within(fd, sets).is_some_and(|r| r & events != 0));
-                let bits = if any { READING } else { 0 };
+                let (mut next, mut bits) = (epoll.waiting(None), 0);
+                while let Some((place, watched, events)) = next {
+                    steps::step();
+                    if self.readiness_within(watched, sets).is_some_and(|ready| ready & events != 0) {
+                        bits = READING;
+                        break;
+                    }
+                    let Ok(File::Epoll(epoll)) = self.files.get(fd) else { break };
+                    next = epoll.waiting(Some(place));
+                }
                 sets.insert(fd, bits);
                 Some(bits)
             }

@@ -165,7 +165,7 @@ impl Host {
         let mut child = self.files.sock(fd)?.child(id, flags & SOCK_NONBLOCK != 0);
         child.knobs.past.fin_told = self.has_peer_closed(id);
         let addr = Some(child.shown(peer));
-        self.files.sock_mut(fd)?.knobs.heirs.remove(&id);
+        self.files.sock_mut(fd)?.knobs.heirs.pop_front_if(|(last, _)| *last == id);
         self.install_reserved(new, child, flags, p);
         // The bound is of the listener's queue, and a child has none (`inet_csk_clone_lock`).
         if self.options_of(self.files.sock(new)?).fastopen != 0 {
@@ -278,6 +278,7 @@ impl Host {
         (sock.kind, sock.attempt, sock.error) = (Kind::Conn(id), Attempt::Open, None);
         sock.bound = sock.bound.or_else(|| local.map(|_| SocketAddr::new(unspecified(sock.v6), 0)));
         self.files.index(fd);
+        self.watched.look_at(fd);
         // What the socket's last connection left unread there counts for this one.
         self.charge_errors(fd);
         Ok((id, taken))
@@ -425,6 +426,7 @@ impl Host {
         let sock = self.files.sock_mut(fd)?;
         (sock.kind, sock.attempt) = (Kind::Fresh, Attempt::None);
         sock.knobs.residue = residue;
+        sock.knobs.heirs.clear();
         self.files.index(fd);
         if let Some(id) = id {
             self.stack.close(self.now, id)?;
@@ -548,11 +550,7 @@ impl Host {
             return Ok((!busy || p.over()).then(|| Reply::ok(0)));
         }
         let file = self.files.remove(fd).ok_or(Errno::EBADF)?;
-        self.watched.remove(&fd);
-        self.files.each_epoll(|epoll| {
-            epoll.forget(fd);
-            false
-        });
+        self.watched.end(fd);
         match file {
             File::Epoll(_) => {}
             File::Pipe(id, side) => self.close_pipe(id, side),

@@ -13,13 +13,14 @@ use crate::call::{Control, Fd};
 use crate::errqueue::{ENTRY_CHARGE, Entry, ExtendedErr};
 use crate::files::{Kind, Sock};
 use crate::host::Host;
+use crate::steps;
 use crate::zerocopy::Freed;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use core::ops::Range;
 use lowwater_core::base::{Duration, Instant, SocketId};
 use lowwater_core::tcp::{Piece, Progress, State, TcpInfo};
 use packet::{flow_of, headers_of, places_of, segments_of, source_of, uncut};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 mod packet;
 
 /// Flags that ask for times of one call (`SOF_TIMESTAMPING_TX_RECORD_MASK`).
@@ -183,6 +184,41 @@ impl TxStamps {
     }
 }
 
+/// Descriptors of connections with something on its way of which the application is to hear.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    all: BTreeSet<Fd>,
+    /// Those of them of which something may have changed: nobody looks at the others.
+    look: BTreeSet<Fd>,
+}
+
+impl Watched {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(crate) fn has(&self, fd: Fd) -> bool {
+        self.all.contains(&fd)
+    }
+
+    pub(crate) fn begin(&mut self, fd: Fd) {
+        self.all.insert(fd);
+        self.look.insert(fd);
+    }
+
+    /// Something may have changed about a descriptor, if it is one of them.
+    pub(crate) fn look_at(&mut self, fd: Fd) {
+        if self.has(fd) {
+            self.look.insert(fd);
+        }
+    }
+
+    pub(crate) fn end(&mut self, fd: Fd) {
+        self.all.remove(&fd);
+        self.look.remove(&fd);
+    }
+}
+
 /// Something that happened to a byte: SCM_TSTAMP_*, its place, and what is read with it.
 struct Happened {
     what: i32,
@@ -207,13 +243,18 @@ impl Host {
         let Some((start, end)) = self.unsent_tail(id) else { return };
         let Ok(sock) = self.files.sock_mut(fd) else { return };
         sock.knobs.feedback.get_or_insert_default().stamps.mark(end - 1, start, wants);
-        self.watched.insert(fd);
+        self.watched.begin(fd);
     }
 
-    /// Looks how far each socket's writes are that somebody is to hear of, after packets came in and `left` went out.
+    /// Looks how far the writes are that somebody is to hear of, after packets came in and `left` went out: those of sockets of which something may
+    /// have changed, however many others wait.
     pub(crate) fn tell_progress(&mut self, left: &[Left]) {
-        let watched: Vec<Fd> = self.watched.iter().copied().collect();
-        for fd in watched {
+        let followed = self.stack.tcp_take_followed();
+        for id in followed.into_iter().chain(left.iter().map(|(id, _)| *id)) {
+            self.files.fd_of(id).into_iter().for_each(|fd| self.watched.look_at(fd));
+        }
+        for fd in core::mem::take(&mut self.watched.look) {
+            steps::step();
             let id = self.files.sock(fd).ok().and_then(|sock| match sock.kind {
                 Kind::Conn(id) => Some(id),
                 _ => None,
@@ -222,7 +263,7 @@ impl Host {
             self.tell_one(fd, progress, left);
             let watching = |sock: &Sock| sock.knobs.feedback.as_ref().is_some_and(|f| f.is_watching());
             if !self.files.sock(fd).is_ok_and(watching) {
-                self.watched.remove(&fd);
+                self.watched.end(fd);
                 id.into_iter().for_each(|id| self.stack.tcp_forget_changed(id));
             }
         }
@@ -272,7 +313,7 @@ impl Host {
 
     /// A connection of this descriptor is over, or will be another: sends without a copy are, too.
     pub(crate) fn end_feedback(&mut self, fd: Fd) {
-        if self.watched.contains(&fd) {
+        if self.watched.has(fd) {
             self.tell_one(fd, None, &[]);
         }
     }

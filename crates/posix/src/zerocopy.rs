@@ -144,7 +144,7 @@ impl Host {
         let feedback = self.files.sock_mut(write.fd)?.knobs.feedback.get_or_insert_default();
         let unread = feedback.notifications();
         call.zerocopy = Some(feedback.zerocopy.begin(write.data.len(), tail, unread)?);
-        self.watched.insert(write.fd);
+        self.watched.begin(write.fd);
         Ok(())
     }
 
@@ -155,6 +155,7 @@ impl Host {
             && let Some(feedback) = self.files.sock_mut(fd).ok().and_then(|s| s.knobs.feedback.as_mut())
         {
             feedback.zerocopy.end(number, last);
+            self.watched.look_at(fd);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::base::limits::{GONE_EVENTS_MAX, ICMP_HEARD_MAX};
 use crate::base::{Error, SocketId, Tuple};
 use crate::ip::IcmpError;
 use crate::tcp::Notice;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Something that the application may want to act on. At most one event of a kind waits per socket, so the receiver of one
 /// must go on until it meets [`crate::base::Error::WouldBlock`].
@@ -128,12 +128,24 @@ pub struct Events {
     gone: usize,
     /// Messages of ICMP, for a driver who has asked for them: `None` for one who has not.
     heard: Option<VecDeque<IcmpHeard>>,
+    /// Connections whose pieces somebody follows and of which something may have changed; each once.
+    followed: BTreeSet<SocketId>,
 }
 
 impl Events {
     /// The driver wants to hear messages of ICMP from now on.
     pub fn hear_icmp(&mut self) {
         self.heard.get_or_insert_default();
+    }
+
+    /// Something may have changed about the pieces of a connection that are followed.
+    pub fn push_followed(&mut self, id: SocketId) {
+        self.followed.insert(id);
+    }
+
+    /// Those of which something may have changed since the last call.
+    pub fn take_followed(&mut self) -> BTreeSet<SocketId> {
+        core::mem::take(&mut self.followed)
     }
 
     /// A message of ICMP was about this socket; one too many is not told.

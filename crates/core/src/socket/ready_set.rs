@@ -153,13 +153,16 @@ impl<K: Ord + Copy> ReadySet<K> {
         self.items.is_empty()
     }
 
-    /// Names that may have something, with what they are watched for.
-    pub fn waiting(&self) -> impl Iterator<Item = (K, u32)> {
-        let events = |(name, ticket): &(K, u64)| {
+    /// The name that may have something and stands on the list first, or next behind `after`: its place, and what it is watched for. Who looks
+    /// for one that has something need not look at all.
+    #[must_use]
+    pub fn waiting(&self, after: Option<u64>) -> Option<(u64, K, u32)> {
+        // Places are in order.
+        let from = after.map_or(0, |after| self.list.partition_point(|(_, ticket)| *ticket <= after));
+        self.list.range(from..).find_map(|(name, ticket)| {
             let item = self.items.get(name).filter(|item| item.ticket == Some(*ticket))?;
-            Some((*name, item.watch.events))
-        };
-        self.list.iter().filter_map(events)
+            Some((*ticket, *name, item.watch.events))
+        })
     }
 
     /// How many names may have something: as many turns are one round.
@@ -266,7 +269,10 @@ mod tests {
         set.forget(9_991);
         set.watch(9_991, WATCH);
         assert!(set.wake(9_991, bit::IN));
-        assert_eq!(set.waiting().count(), 10);
+        let next = |place: &(u64, u32, u32)| set.waiting(Some(place.0));
+        let waiting: Vec<u32> =
+            core::iter::successors(set.waiting(None), next).map(|(_, name, _)| name).collect();
+        assert_eq!(waiting, [9_990, 9_992, 9_993, 9_994, 9_995, 9_996, 9_997, 9_998, 9_999, 9_991]);
         let order: Vec<u32> = core::iter::from_fn(|| set.take()).collect();
         assert_eq!(order, [9_990, 9_992, 9_993, 9_994, 9_995, 9_996, 9_997, 9_998, 9_999, 9_991]);
     }

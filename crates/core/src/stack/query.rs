@@ -7,6 +7,7 @@ use crate::sctp::SctpOptions;
 use crate::socket::{Holder, Socket};
 use crate::tcp::{Memory, OwnQueue, Piece, Progress, WaitReport};
 use core::net::IpAddr;
+use std::collections::BTreeSet;
 
 /// What waits in a socket, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -255,6 +256,12 @@ impl Stack {
         }
     }
 
+    /// The connections that [`Stack::tcp_changed`] follows and of which something may have changed since the last call, their end included. Who
+    /// follows any takes them: each stands there once, until then.
+    pub fn tcp_take_followed(&mut self) -> BTreeSet<SocketId> {
+        self.events.take_followed()
+    }
+
     /// Nobody follows the pieces of a connection's stream any more.
     pub fn tcp_forget_changed(&mut self, id: SocketId) {
         if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
@@ -363,13 +370,13 @@ impl Stack {
         }
     }
 
-    /// The connections that wait to be accepted, the oldest first; none of what is no listener.
-    pub fn tcp_waiting(&self, listener: SocketId) -> impl Iterator<Item = SocketId> + '_ {
-        let accept = match self.sockets.get(listener).map(|entry| &entry.socket) {
-            Some(Socket::Listener(l)) => Some(&l.accept),
+    /// The newest of the connections that wait to be accepted, which all others go before; none of what is no listener.
+    #[must_use]
+    pub fn tcp_newest_waiting(&self, listener: SocketId) -> Option<SocketId> {
+        match &self.sockets.get(listener)?.socket {
+            Socket::Listener(l) => l.accept.back().copied(),
             _ => None,
-        };
-        accept.into_iter().flatten().copied()
+        }
     }
 
     /// Connections that wait to be accepted, and how many may.

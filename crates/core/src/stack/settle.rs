@@ -21,6 +21,9 @@ impl Stack {
             self.hear(&tuple, holder, &news);
             return self.settle(id, why);
         }
+        if conn.is_followed() {
+            self.events.push_followed(id);
+        }
         let notice = conn.take_notice();
         let (before, after) = conn.recharge();
         self.env.memory.account(&self.env.sysctl, &mut self.env.count, before, after);

@@ -47,6 +47,12 @@ impl Conn {
         self.tx.queue().take_changed()
     }
 
+    /// Somebody asks for what changes.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        self.tx.queue_ref().is_followed()
+    }
+
     /// Nobody asks any more.
     pub fn forget_changed(&mut self) {
         self.tx.queue().forget_changed();

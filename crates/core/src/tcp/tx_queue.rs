@@ -498,6 +498,11 @@ impl TxQueue {
         self.rare.get_or_insert_default().changed.replace(RangeSet::new())
     }
 
+    /// Changes are kept.
+    pub fn is_followed(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.changed.is_some())
+    }
+
     /// Nobody asks for changes any more.
     pub fn forget_changed(&mut self) {
         if let Some(rare) = &mut self.rare {

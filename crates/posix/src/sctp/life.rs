@@ -13,6 +13,7 @@ use lowwater_core::base::{Error, SocketId};
 use lowwater_core::sctp::{SctpOptions, State};
 use lowwater_core::socket::Families;
 use lowwater_core::tcp::SocketOptions;
+use std::collections::BTreeSet;
 
 impl Host {
     /// A new socket (`sctp_init_sock`).
@@ -213,8 +214,16 @@ impl Host {
 
     /// The association with this peer.
     pub(super) fn sctp_with(&self, fd: Fd, remote: SocketAddr) -> Option<SocketId> {
-        let has = |id: &SocketId| self.stack.sctp_addrs(*id).is_ok_and(|(_, peers)| peers.contains(&remote));
-        self.assocs_of(fd).into_iter().find(has)
+        let sctp = self.sctp(fd).ok()?;
+        if !sctp.style.is_many() {
+            let peers =
+                |id: &SocketId| self.stack.sctp_addrs(*id).map_or_else(|_| Vec::new(), |(_, peers)| peers);
+            return self.first_assoc_of(fd).filter(|id| peers(id).contains(&remote));
+        }
+        // All of them have the socket's port.
+        let port = sctp.bound.first().map_or(0, SocketAddr::port);
+        let there = self.stack.sctp_with(port, remote).iter().copied();
+        sctp.members.oldest(there.filter(|id| self.sctp_lives(*id)))
     }
 
     /// The handshake is complete: no connect() has anything to tell any more.
@@ -296,10 +305,6 @@ impl Host {
         let assocs = self.assocs_of(fd);
         let Some(File::Socket(sock)) = self.files.remove(fd) else { return Err(Errno::EBADF) };
         let Some(sctp) = &sock.sctp else { return Err(Errno::EBADF) };
-        self.files.each_epoll(|epoll| {
-            epoll.forget(fd);
-            false
-        });
         if let Kind::Listener(id) = sock.kind {
             self.stack.close(self.now, id)?;
         }
@@ -314,7 +319,8 @@ impl Host {
             }
         }
         // Those that are over and were not taken off the list yet.
-        for id in sctp.members.iter().map(|member| member.id).filter(|id| !assocs.contains(id)) {
+        let assocs: BTreeSet<SocketId> = assocs.into_iter().collect();
+        for id in sctp.members.ids().filter(|id| !assocs.contains(id)) {
             self.sctp_forget(id);
         }
         let linger = sock.options.linger.filter(|linger| !linger.is_zero() && sctp.style == Style::One);

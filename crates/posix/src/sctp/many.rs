@@ -1,6 +1,7 @@
 //! One socket for many associations: who joins, who leaves, what they leave behind, who gets a socket of its own.
 use super::inbox::Held;
-use super::{Member, Style, WRITING};
+use super::members::Members;
+use super::{Style, WRITING};
 use crate::abi::{SOCK_CLOEXEC, SOCK_NONBLOCK};
 use crate::call::Fd;
 use crate::errno::Errno;
@@ -32,8 +33,10 @@ impl Host {
     pub(super) fn sctp_join(&mut self, fd: Fd, id: SocketId) {
         if let Ok(sctp) = self.sctp_mut(fd) {
             let manner = sctp.manner;
-            sctp.members.push(Member { id, manner });
+            sctp.members.join(id, manner);
         }
+        // It is named from then on (`sctp_assoc_set_id`).
+        self.assoc_ids.of(id);
         self.files.add_id(fd, id);
     }
 
@@ -55,7 +58,7 @@ impl Host {
         let Some(fd) = self.sctp_many_of(id) else { return };
         self.sctp_take_over(fd, id);
         if let Ok(sctp) = self.sctp_mut(fd) {
-            sctp.members.retain(|member| member.id != id);
+            sctp.members.leave(id);
             sctp.inbox.note(id, None);
         }
         self.sctp_forget(id);
@@ -115,10 +118,10 @@ impl Host {
         let mut child = self.files.sock(fd)?.child(id, flags & SOCK_NONBLOCK != 0);
         let sctp = self.sctp_mut(fd)?;
         let (manner, inbox) = (sctp.manner_of(id), sctp.inbox.split(id));
-        sctp.members.retain(|member| member.id != id);
+        sctp.members.leave(id);
         if let Some(sctp) = &mut child.sctp {
             (sctp.style, sctp.manner, sctp.inbox) = (Style::Peeled, manner, inbox);
-            sctp.members.clear();
+            sctp.members = Members::default();
         }
         self.files.remove_id(id);
         self.sctp_forget_priority(id);
@@ -137,13 +140,13 @@ impl Host {
 
     /// The association that an identifier names: on a one-to-one socket its own, whatever the number (`sctp_id2assoc`).
     pub(super) fn sctp_named(&mut self, fd: Fd, assoc: u32) -> Result<SocketId, Errno> {
-        let all = self.assocs_of(fd);
-        if !self.sctp(fd)?.style.is_many() {
+        let named = if self.sctp(fd)?.style.is_many() {
+            self.assoc_ids.named(assoc).filter(|id| self.has_assoc(fd, *id))
+        } else {
             let lives = |id: &SocketId| self.stack.sctp_state(*id) != Ok(State::Closed);
-            return all.first().copied().filter(lives).ok_or(Errno::EINVAL);
-        }
-        let ids = &mut self.assoc_ids;
-        all.into_iter().find(|id| ids.of(*id) == assoc).ok_or(Errno::EINVAL)
+            self.first_assoc_of(fd).filter(lives)
+        };
+        named.ok_or(Errno::EINVAL)
     }
 
     /// Some that was read, as the socket keeps it.

@@ -6,6 +6,7 @@ pub mod layout;
 mod life;
 mod manner;
 mod many;
+mod members;
 mod recv;
 mod send;
 mod sizes;
@@ -27,7 +28,8 @@ use lowwater_core::base::SocketId;
 use lowwater_core::sctp::{SctpOptions, State};
 use lowwater_core::socket::ready_set;
 pub(crate) use manner::Manner;
-use std::collections::{BTreeMap, BTreeSet};
+use members::Members;
+use std::collections::BTreeMap;
 
 /// Addresses that one socket may be bound to.
 const ADDRESSES_MAX: usize = 64;
@@ -52,13 +54,6 @@ impl Style {
     }
 }
 
-/// An association of a one-to-many socket.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Member {
-    pub(crate) id: SocketId,
-    pub(crate) manner: Manner,
-}
-
 /// What an SCTP socket has beside what every socket has.
 #[derive(Clone, Debug)]
 pub(crate) struct Sctp {
@@ -71,8 +66,8 @@ pub(crate) struct Sctp {
     pub(crate) bound: Vec<SocketAddr>,
     /// The address that was bound last, which is what getsockname() tells until an association has one.
     pub(crate) named: Option<SocketAddr>,
-    /// Associations of a one-to-many socket, oldest first.
-    pub(crate) members: Vec<Member>,
+    /// Associations of a one-to-many socket.
+    pub(crate) members: Members,
     pub(crate) inbox: Inbox,
     pub(crate) wants: Wants,
     /// shutdown() for sending.
@@ -100,7 +95,7 @@ impl Sctp {
             options,
             bound: Vec::new(),
             named: None,
-            members: Vec::new(),
+            members: Members::default(),
             inbox: Inbox::default(),
             wants: Wants { rcvinfo: false, nxtinfo: false, mapped: true },
             shut: false,
@@ -115,12 +110,12 @@ impl Sctp {
 
     /// This association is one of many.
     pub(crate) fn has(&self, id: SocketId) -> bool {
-        self.members.iter().any(|member| member.id == id)
+        self.members.has(id)
     }
 
     /// What this association does with messages and notifications.
     pub(crate) fn manner_of(&self, id: SocketId) -> Manner {
-        self.members.iter().find(|member| member.id == id).map_or(self.manner, |member| member.manner)
+        self.members.manner_of(id).unwrap_or(self.manner)
     }
 }
 
@@ -128,7 +123,7 @@ impl Sctp {
 #[derive(Debug, Default)]
 pub(crate) struct AssocIds {
     known: BTreeMap<SocketId, u32>,
-    taken: BTreeSet<u32>,
+    taken: BTreeMap<u32, SocketId>,
     /// The one that was given last.
     last: u32,
 }
@@ -141,12 +136,18 @@ impl AssocIds {
         }
         // Numbers go round, past those that somebody has (`idr_alloc_cyclic`).
         let mut next = self.last.checked_add(1).unwrap_or(FIRST_ASSOC).max(FIRST_ASSOC);
-        while !self.taken.insert(next) {
+        while self.taken.contains_key(&next) {
             next = next.checked_add(1).unwrap_or(FIRST_ASSOC);
         }
         self.last = next;
         self.known.insert(id, next);
+        self.taken.insert(next, id);
         next
+    }
+
+    /// The association of an identifier.
+    pub(crate) fn named(&self, assoc: u32) -> Option<SocketId> {
+        self.taken.get(&assoc).copied()
     }
 
     pub(crate) fn forget(&mut self, id: SocketId) {
@@ -246,13 +247,35 @@ impl Host {
     /// The associations of a socket, oldest first; of a one-to-many socket those that are not over.
     pub(crate) fn assocs_of(&self, fd: Fd) -> Vec<SocketId> {
         let Ok(sock) = self.files.sock(fd) else { return Vec::new() };
-        let lives = |id: &SocketId| self.stack.sctp_state(*id).is_ok_and(|state| state != State::Closed);
         match (sock.kind, &sock.sctp) {
             (_, Some(sctp)) if sctp.style.is_many() => {
-                sctp.members.iter().map(|member| member.id).filter(lives).collect()
+                sctp.members.ids().filter(|id| self.sctp_lives(*id)).collect()
             }
             (Kind::Conn(id), _) => vec![id],
             _ => Vec::new(),
+        }
+    }
+
+    /// The association is not over.
+    pub(crate) fn sctp_lives(&self, id: SocketId) -> bool {
+        self.stack.sctp_state(id).is_ok_and(|state| state != State::Closed)
+    }
+
+    /// The oldest of [`Self::assocs_of`]: those that are over are taken off soon.
+    pub(crate) fn first_assoc_of(&self, fd: Fd) -> Option<SocketId> {
+        let sock = self.files.sock(fd).ok()?;
+        match (sock.kind, &sock.sctp) {
+            (_, Some(sctp)) if sctp.style.is_many() => sctp.members.ids().find(|id| self.sctp_lives(*id)),
+            (Kind::Conn(id), _) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// One of [`Self::assocs_of`].
+    pub(crate) fn has_assoc(&self, fd: Fd, id: SocketId) -> bool {
+        match self.sctp(fd) {
+            Ok(sctp) if sctp.style.is_many() => sctp.has(id) && self.sctp_lives(id),
+            _ => self.files.sock(fd).is_ok_and(|sock| sock.kind == Kind::Conn(id)),
         }
     }
 }

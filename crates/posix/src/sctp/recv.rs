@@ -64,7 +64,7 @@ impl Host {
     /// Nobody can send anything to this socket, now or later (`sctp_wait_for_packet`).
     fn sctp_is_alone(&self, fd: Fd) -> bool {
         let listens = self.files.sock(fd).is_ok_and(|sock| sock.kind.listener().is_some());
-        !listens && self.assocs_of(fd).is_empty()
+        !listens && self.first_assoc_of(fd).is_none()
     }
 
     /// A message whose rest does not come any more is not read any more.
@@ -87,7 +87,7 @@ impl Host {
             if let Some(held) = inbox.pop() {
                 return Ok(Some(held));
             }
-            let next = if many { inbox.first() } else { self.assocs_of(fd).first().copied() };
+            let next = if many { inbox.first() } else { self.first_assoc_of(fd) };
             let Some(id) = next else { return Ok(None) };
             match self.sctp_take(fd, id, most)? {
                 // Whoever told of something may have nothing any more.

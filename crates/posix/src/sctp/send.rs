@@ -171,7 +171,7 @@ impl Host {
         };
         let target = match p.assoc {
             // What it waited for is gone: nothing begins in its place.
-            Some(id) => Some((id, false)).filter(|_| self.assocs_of(write.fd).contains(&id)),
+            Some(id) => Some((id, false)).filter(|_| self.has_assoc(write.fd, id)),
             None => self.sctp_target(&write, &said, to)?,
         };
         let Some((id, begun)) = target else {
@@ -216,7 +216,7 @@ impl Host {
             return self.sctp_dissolve(fd, id);
         }
         let sctp = self.sctp_mut(fd)?;
-        sctp.members.retain(|member| member.id != id);
+        sctp.members.leave(id);
         sctp.inbox.note(id, None);
         self.sctp_forget(id);
         Ok(())

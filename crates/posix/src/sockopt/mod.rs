@@ -18,7 +18,8 @@ use bytes::Bytes;
 use lowwater_core::base::SocketId;
 use lowwater_core::tcp::SocketOptions;
 use lowwater_core::udp::Marks;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// What getsockopt tells: an int, or bytes of a length of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,13 +129,13 @@ impl Host {
     /// A listener's options are about to change: connections whose handshake is over have what they were (`sk_clone_lock`).
     fn settle_heirs(&mut self, fd: Fd) -> Result<(), Errno> {
         let Kind::Listener(id) = self.files.sock(fd)?.kind else { return Ok(()) };
+        let Some(newest) = self.stack.tcp_newest_waiting(id) else { return Ok(()) };
         let knobs = &mut self.files.sock_mut(fd)?.knobs;
-        let mine = Knobs { heirs: BTreeMap::new(), ..knobs.clone() };
-        let old = core::mem::take(&mut knobs.heirs);
-        // No more than the backlog holds.
-        let waiting = self.stack.tcp_waiting(id);
-        knobs.heirs =
-            waiting.map(|child| (child, old.get(&child).cloned().unwrap_or_else(|| mine.clone()))).collect();
+        // Those before it have theirs already.
+        if knobs.heirs.back().is_none_or(|(last, _)| *last != newest) {
+            let mine = Knobs { heirs: VecDeque::new(), feedback: None, ..knobs.clone() };
+            knobs.heirs.push_back((newest, Arc::new(mine)));
+        }
         Ok(())
     }
 

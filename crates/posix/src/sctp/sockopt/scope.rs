@@ -93,8 +93,8 @@ impl Host {
         if scope.future {
             change(&mut sctp.manner);
         }
-        for member in sctp.members.iter_mut().filter(|member| scope.of.contains(&member.id)) {
-            change(&mut member.manner);
+        for id in &scope.of {
+            sctp.members.manner_mut(*id).into_iter().for_each(&change);
         }
         Ok(())
     }
