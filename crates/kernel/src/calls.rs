@@ -131,12 +131,18 @@ impl Sockets {
             Call::Recv { fd, kind, rooms, flags, control_len } => {
                 self.recv(fd, kind, &rooms, flags, control_len)
             }
-            Call::Send { fd, data, flags, to, control, .. } => {
+            Call::Send { fd, kind, data, flags, to, control } => {
                 let pieces: Vec<_> = data.iter().map(piece).collect();
                 let to = to.map(|to| (to, name(to)));
                 let to = to.as_ref().map(|(to, bytes)| address(*to, bytes));
                 let control = Control::write(&control);
-                let sent = socket::send(self.held(fd).get(), &pieces, to, &control, flags | MSG_NOSIGNAL);
+                let flags = flags | MSG_NOSIGNAL;
+                let sent = match (kind, &pieces[..]) {
+                    (SendKind::Send | SendKind::Sendto, [one]) => {
+                        socket::sendto(self.held(fd).get(), *one, to, flags)
+                    }
+                    _ => socket::send(self.held(fd).get(), &pieces, to, &control, flags),
+                };
                 if flags & MSG_ZEROCOPY != 0 {
                     self.table().kept.push(data);
                 }
@@ -287,7 +293,11 @@ impl Sockets {
             .iter()
             .map(|r| if r.bad { Buffer::Bad(r.len) } else { Buffer::Bytes(vec![0; r.len.min(ROOM_MAX)]) })
             .collect();
-        let got = socket::recv(self.held(fd).get(), &mut buffers, flags, control_len.min(ROOM_MAX))?;
+        let held = self.held(fd);
+        let got = match (kind, &mut buffers[..]) {
+            (RecvKind::Recv | RecvKind::Recvfrom, [one]) => socket::recvfrom(held.get(), one, flags)?,
+            _ => socket::recv(held.get(), &mut buffers, flags, control_len.min(ROOM_MAX))?,
+        };
         let mut data = Vec::new();
         for buffer in buffers {
             if let Buffer::Bytes(bytes) = buffer {

@@ -29,12 +29,22 @@ const PROTOCOL_MAX: i32 = 263;
 pub(crate) const IOVECS_MAX: usize = 1_024;
 pub(crate) const BYTES_MAX: usize = 0x7fff_f000;
 
+/// A flag that only the kernel gives itself (`MSG_CMSG_COMPAT`).
+const MSG_CMSG_COMPAT: i32 = i32::MIN;
+
 /// The upper byte of requests that are for sockets (`SOCK_IOC_TYPE`).
 const SOCKET_IOCTLS: i32 = 0x89;
 
 impl Host {
     /// Attempts a call, for the first time or again.
     pub(crate) fn attempt(&mut self, call: &Call, p: &mut Progress) -> Answer {
+        // Before anything else is asked, of these two calls alone (`__sys_sendmsg`, `__sys_recvmsg`).
+        if let Call::Send { kind: SendKind::Sendmsg, flags, .. }
+        | Call::Recv { kind: RecvKind::Recvmsg, flags, .. } = call
+            && flags & MSG_CMSG_COMPAT != 0
+        {
+            return Err(Errno::EINVAL);
+        }
         if let Some(answer) = self.sctp_attempt(call, p) {
             return answer;
         }
@@ -293,7 +303,11 @@ impl Host {
                 let gone = !matches!(self.stack.tcp_state(id), Ok(s) if !matches!(s, State::SynSent | State::Close | State::TimeWait));
                 if gone { Err(Error::NotConnected) } else { self.stack.peer_addr(id) }
             }
-            Kind::Udp(id) => self.stack.peer_addr(id),
+            // Port 0 is none (`inet_getname`).
+            Kind::Udp(id) => self
+                .stack
+                .peer_addr(id)
+                .and_then(|a| if a.port() == 0 { Err(Error::NotConnected) } else { Ok(a) }),
             Kind::Fresh | Kind::Listener(_) => Err(Error::NotConnected),
         };
         let addr = addr.map_err(|_| Errno::ENOTCONN)?;

@@ -4,8 +4,9 @@ use crate::abi::{
     SO_BINDTODEVICE, SOL_IP, SOL_SOCKET,
 };
 use crate::block::Progress;
-use crate::call::{Call, Fd, Name, RecvKind, Reply};
+use crate::call::{Call, Fd, Name, RecvKind, Reply, SendKind};
 use crate::calls::Answer;
+use crate::cmsg;
 use crate::errno::Errno;
 use crate::files::{Kind, Sock, take_addr};
 use crate::host::Host;
@@ -165,7 +166,8 @@ impl Host {
         let sock = self.files.sock(write.fd)?;
         let patient = !(p.hurries(sock.nonblocking, None) || write.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.sndtimeo, sock.shut & 2 != 0);
-        if write.len > LEN_MAX {
+        // Of IPv6 that comes when the packet is made, behind whom it is for (`ip6_append_data`).
+        if write.len > LEN_MAX && !sock.v6 {
             return Err(Errno::EMSGSIZE);
         }
         // IPv6 does not look at it, nor at the peer beside AF_UNSPEC (`udpv6_sendmsg`).
@@ -174,8 +176,14 @@ impl Host {
         }
         let to = self.udp_destination(&write, id)?;
         let to_v4 = to.or_else(|| self.stack.peer_addr(id).ok()).is_none_or(|to| to.is_ipv4());
+        if write.len > LEN_MAX && to_v4 {
+            return Err(Errno::EMSGSIZE);
+        }
         if write.has(MSG_OOB) && to_v4 && !matches!(write.to, Some(Name::Unspec(..))) {
             return Err(Errno::EOPNOTSUPP);
+        }
+        if let Call::Send { kind: SendKind::Sendmsg, control, .. } = call {
+            cmsg::check(control, (to_v4, sock.v6), |ip| self.is_ours(ip))?;
         }
         if write.is_strange_to(sock) {
             return Err(Errno::EINVAL);

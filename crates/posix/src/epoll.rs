@@ -161,6 +161,8 @@ impl Host {
         timeout_ms: i32,
         p: &mut Progress,
     ) -> Answer {
+        // Whether there is such a file is asked first (`do_epoll_wait`).
+        self.files.get(epfd)?;
         if max_events <= 0 || max_events > EVENTS_MAX {
             return Err(Errno::EINVAL);
         }

@@ -3,10 +3,11 @@ use crate::block::Progress;
 use crate::call::{Name, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
-use crate::files::{Attempt, Kind, take_addr};
+use crate::files::{Attempt, Kind, Sock, take_addr};
 use crate::host::Host;
 use crate::send::Write;
 use lowwater_core::base::{Error, SocketId};
+use lowwater_core::tcp::State;
 
 /// Bit of `tcp_fastopen` that lets clients send data with a SYN.
 const CLIENT: u32 = 1;
@@ -22,6 +23,11 @@ impl Host {
         }
         let sock = self.files.sock(write.fd)?;
         let nonblocking = write.impatient(sock, p);
+        // Before anybody asks how far the connection is (`__inet_stream_connect`), but where its SYN waits for this write or has asked for a
+        // cookie (`tcp_sendmsg_fastopen`).
+        if matches!(write.to, Some(Name::Short(0, _))) && !self.is_opening_fast(sock) {
+            return Err(Errno::EINVAL);
+        }
         match sock.kind {
             // What it waited for was dissolved: what went with the SYN does not count.
             Kind::Fresh if p.begun && p.first => {
@@ -67,6 +73,12 @@ impl Host {
             Kind::Conn(_) if p.begun => Ok(None),
             Kind::Conn(_) | Kind::Listener(_) | Kind::Udp(_) => Err(Errno::EISCONN),
         }
+    }
+
+    /// The SYN is not answered, and was connect()'s with TCP_FASTOPEN_CONNECT.
+    fn is_opening_fast(&self, sock: &Sock) -> bool {
+        let opening = matches!(sock.kind, Kind::Conn(id) if self.stack.tcp_state(id) == Ok(State::SynSent));
+        opening && self.options_of(sock).fastopen_connect
     }
 
     /// The SYN is on its way: who must not wait has what it took.

@@ -8,6 +8,7 @@ pub mod abi;
 mod block;
 mod call;
 mod calls;
+mod cmsg;
 mod device;
 mod dgram;
 mod epoll;

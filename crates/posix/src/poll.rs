@@ -56,7 +56,7 @@ impl Host {
                 let queued = sock.knobs.feedback.as_ref().is_some_and(|f| f.has_entries());
                 let failed = sock.error.is_some() || queued;
                 // Of datagram sockets alone (`datagram_poll`).
-                let urgent = queued && !stream && sock.plain(SOL_SOCKET, SO_SELECT_ERR_QUEUE) != 0;
+                let asked = !stream && sock.plain(SOL_SOCKET, SO_SELECT_ERR_QUEUE) != 0;
                 let mut bits = match kind {
                     Kind::Fresh if stream => WRITING | EPOLLHUP,
                     Kind::Fresh => WRITING | EPOLLWRBAND,
@@ -76,7 +76,7 @@ impl Host {
                 if failed && !matches!(kind, Kind::Listener(_)) {
                     bits |= EPOLLERR;
                 }
-                Some(if urgent { bits | EPOLLPRI } else { bits })
+                Some(if asked && bits & EPOLLERR != 0 { bits | EPOLLPRI } else { bits })
             }
         }
     }

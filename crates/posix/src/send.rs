@@ -55,7 +55,9 @@ impl Write {
         let stamps = control.iter().filter(|c| is_stamps(c)).filter_map(word).next_back();
         let cuts = if *flags & MSG_ZEROCOPY != 0 { cuts(pieces) } else { Vec::new() };
         let flags = if plain { 0 } else { *flags };
-        Ok(Self { fd: *fd, data, len, bad, strange, timed, flags, to: *to, stamps, cuts })
+        // Of a message a name of no length is none (`__copy_msghdr`).
+        let to = to.filter(|to| *kind != SendKind::Sendmsg || *to != Name::Short(0, 0));
+        Ok(Self { fd: *fd, data, len, bad, strange, timed, flags, to, stamps, cuts })
     }
 
     pub(crate) const fn has(&self, flag: i32) -> bool {

@@ -514,6 +514,7 @@ impl Conn {
     /// Replaces the options; each takes effect at once where it can.
     pub fn set_options(&mut self, cx: &mut Cx<'_>, options: Arc<SocketOptions>) {
         let old = core::mem::replace(&mut self.options, options);
+        let room = self.app.sndbuf;
         if let Some(bytes) = self.options.sndbuf {
             self.app.sndbuf = bytes;
         }
@@ -551,9 +552,10 @@ impl Conn {
         if (!old.nodelay && nodelay) || (old.cork && !corked) {
             self.out.try_send(self.default_hold());
         }
-        // Linux wakes writers when a limit is set, also those that have not seen "full" (`sk_stream_write_space`).
-        let limits = |o: &SocketOptions| (o.notsent_lowat, o.sndbuf);
-        if limits(&old) != limits(&self.options) && self.level(cx).writable() {
+        // Linux wakes writers when a limit is set, also those that have not seen "full" (`sk_stream_write_space`). One that stays as it
+        // has become is none (SO_BUF_LOCK).
+        let limited = old.notsent_lowat != self.options.notsent_lowat || room != self.app.sndbuf;
+        if limited && self.level(cx).writable() {
             self.app.nospace = NoSpace::Waits;
         }
         self.tell_writer(cx);

@@ -286,6 +286,9 @@ impl Side<'_> {
             let port = self.named(addr.ip(), addr.port());
             addr.set_port(port);
         }
+        if let Name::Padded(addr) = name {
+            addr.set_port(self.named((*addr.ip()).into(), addr.port()));
+        }
     }
 
     fn numbered(&self, call: &Call) -> Call {
@@ -485,6 +488,9 @@ impl Side<'_> {
             Call::Getsockopt { level, name, .. } if by_chance(*level, *name) => {
                 let _ = write!(out, " {} bytes", reply.value.len());
             }
+            // What the caller gave is what stays there.
+            Call::Ioctl { request, .. }
+                if ![SIOCINQ, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK].map(|r| r as u64).contains(request) => {}
             Call::Getsockopt { .. } | Call::Ioctl { .. } => {
                 let value: Vec<u8> = reply.value.to_vec();
                 let port = reply.int().and_then(|n| u16::try_from(n).ok()).filter(|n| {

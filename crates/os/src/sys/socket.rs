@@ -174,8 +174,8 @@ pub fn status_flags(fd: Fd<'_>, set: Option<i32>) -> Result<usize> {
     check(unsafe { libc::fcntl(raw(fd), cmd, arg) } as isize)
 }
 
-/// ioctl(2) with a request that reads or writes one int (SIOCINQ, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK, FIONBIO); others are
-/// answered with EINVAL without asking.
+/// ioctl(2) with a request that reads or writes one int, or nothing (SIOCINQ, SIOCOUTQ, SIOCOUTQNSD, SIOCATMARK, FIONBIO, FIOASYNC, FIOCLEX,
+/// FIONCLEX); others are answered with EINVAL without asking.
 ///
 /// # Errors
 /// The kernel's.
@@ -183,7 +183,10 @@ pub fn ioctl_int(fd: Fd<'_>, request: u64, value: Option<&mut i32>) -> Result<us
     /// What SIOCOUTQNSD and SIOCATMARK are; libc has no names for them.
     const OUTQNSD: u64 = 0x894b;
     const ATMARK: u64 = 0x8905;
-    if ![libc::FIONREAD, libc::TIOCOUTQ, libc::FIONBIO, OUTQNSD, ATMARK].contains(&request) {
+    let own = [libc::FIOASYNC, libc::FIOCLEX, libc::FIONCLEX];
+    if ![libc::FIONREAD, libc::TIOCOUTQ, libc::FIONBIO, OUTQNSD, ATMARK].contains(&request)
+        && !own.contains(&request)
+    {
         return Err(Error::from_raw_os_error(libc::EINVAL));
     }
     let pointer = value.map_or(ptr::null_mut(), |v| &raw mut *v);
@@ -290,6 +293,41 @@ pub fn recv(fd: Fd<'_>, buffers: &mut [Buffer], flags: i32, control: usize) -> R
     addr.truncate(message.msg_namelen as usize);
     room.truncate(message.msg_controllen);
     Ok(Received { len, addr, flags: message.msg_flags, control: room })
+}
+
+/// recvfrom(2) into one buffer.
+///
+/// # Errors
+/// The kernel's.
+pub fn recvfrom(fd: Fd<'_>, buffer: &mut Buffer, flags: i32) -> Result<Received> {
+    let (pointer, room) = match buffer {
+        Buffer::Bytes(bytes) => (bytes.as_mut_ptr(), bytes.len()),
+        Buffer::Bad(len) => (ptr::null_mut(), *len),
+    };
+    let (mut addr, mut addr_len) = (vec![0_u8; ADDRESS_MAX], ADDRESS_MAX as u32);
+    // SAFETY: the pointer leads to `room` bytes, or nowhere, which the kernel answers; the kernel writes at most `addr_len` bytes to `addr`,
+    // which has as many, and the length to `addr_len`.
+    let len = check(unsafe {
+        libc::recvfrom(raw(fd), pointer.cast(), room, flags, addr.as_mut_ptr().cast(), &raw mut addr_len)
+    })?;
+    addr.truncate(addr_len as usize);
+    Ok(Received { len, addr, flags: 0, control: Vec::new() })
+}
+
+/// sendto(2); without bytes the pointer is null.
+///
+/// # Errors
+/// The kernel's.
+pub fn sendto(
+    fd: Fd<'_>,
+    (bytes, len): (Option<&[u8]>, usize),
+    to: Option<Address<'_>>,
+    flags: i32,
+) -> Result<usize> {
+    let (pointer, len) = bytes.map_or((ptr::null(), len), |bytes| (bytes.as_ptr(), bytes.len()));
+    let (addr, addr_len) = to.map_or((ptr::null(), 0), |to| to.parts());
+    // SAFETY: each pointer leads to as many bytes as the length beside it says, or nowhere, which the kernel answers; it only reads.
+    check(unsafe { libc::sendto(raw(fd), pointer.cast(), len, flags, addr, addr_len) })
 }
 
 /// sendmsg(2); a piece without bytes is a null pointer with the length beside it.
@@ -440,11 +478,11 @@ mod tests {
             (libc::IPPROTO_IPV6, 64, libc::EINVAL),
             (283, 4, libc::ENOPROTOOPT),
         ] {
-            let got = getsockopt(Some(server.as_fd()), level, option, 1).map_err(errno);
+            let got = getsockopt(Some(server.as_fd()), level, option, 1).0.map_err(errno);
             assert_eq!(got, Err(Some(error)), "{level} {option}");
             let set = setsockopt(Some(server.as_fd()), level, option, Some(&[0; 16]), 0).map_err(errno);
             assert_eq!(set, Err(Some(error)), "{level} {option}");
-            assert_eq!(getsockopt(None, level, option, 1).map_err(errno), Err(Some(libc::EBADF)));
+            assert_eq!(getsockopt(None, level, option, 1).0.map_err(errno), Err(Some(libc::EBADF)));
         }
         let ep = epoll_create(0).unwrap();
         epoll_ctl(Some(ep.as_fd()), 1, Some(client.as_fd()), Some((4, 77))).unwrap();

@@ -316,8 +316,10 @@ impl Host {
 
     /// Whoever watches for edges is told of room, also of what was there before (`sk_stream_write_space`).
     pub(super) fn tell_of_room(&mut self, fd: Fd, sock: &Sock) {
-        // In this order: who asks a full socket waits for room from then on, and nobody has asked.
-        let writable = self.has_room(sock) && self.readiness(fd).is_some_and(|ready| ready & EPOLLOUT != 0);
+        // In this order: who asks a full socket waits for room from then on, and nobody has asked. A listener has room all the time.
+        let listens = matches!(sock.kind, Kind::Listener(_));
+        let writable =
+            self.has_room(sock) && (listens || self.readiness(fd).is_some_and(|ready| ready & EPOLLOUT != 0));
         if writable {
             self.wake_fd(fd, WRITING);
             self.wake_waiters(fd);

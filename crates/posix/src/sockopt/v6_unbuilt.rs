@@ -25,6 +25,8 @@ pub(super) const PREFER_NOTHING: i32 = PREFER_PUBTMP_DEFAULT | PREFER_HOME;
 const MREQ: usize = 20;
 const GROUP: usize = 136;
 const GROUP_SOURCE: usize = 264;
+/// A struct group_filter without a source (`GROUP_FILTER_SIZE(0)`).
+const GROUP_FILTER: usize = 144;
 const PKTINFO: usize = 20;
 const MTUINFO: usize = 32;
 const FLOWLABEL: usize = 32;
@@ -99,6 +101,8 @@ impl Host {
             }),
             // There is no label to tell of.
             IPV6_FLOWLABEL_MGR if len >= FLOWLABEL => Err(Errno::ENOENT),
+            // The group that it is asked about is none of IPv6.
+            MCAST_MSFILTER if len >= GROUP_FILTER => Err(Errno::EADDRNOTAVAIL),
             IPV6_FLOWLABEL_MGR | MCAST_MSFILTER => Err(Errno::EINVAL),
             _ => return None,
         })
@@ -117,7 +121,13 @@ impl Host {
             Err(errno) => return Some(Err(errno)),
         };
         if let Some((_, least, errno)) = GROUPS.iter().find(|group| group.0 == name) {
-            let errno = if sock.stream { *errno } else { Errno::ENOPROTOOPT };
+            let device = value.bytes().ok().and_then(|bytes| bytes.get(MREQ - 4..MREQ));
+            let errno = match (sock.stream, name, device) {
+                (false, ..) => Errno::ENOPROTOOPT,
+                // A device that is named is looked for first (`ipv6_sock_ac_join`).
+                (true, IPV6_JOIN_ANYCAST, Some(device)) if device != [0; 4] => Errno::ENODEV,
+                _ => *errno,
+            };
             return Some(Err(if len < *least { Errno::EINVAL } else { errno }));
         }
         Some(match name {
@@ -129,9 +139,10 @@ impl Host {
             IPV6_2292PKTOPTIONS if len < CMSG => value.bytes().map(|_| ()),
             IPV6_2292PKTOPTIONS => Err(value.bytes().map_or(Errno::EFAULT, |_| Errno::EINVAL)),
             IPV6_HOPOPTS | IPV6_RTHDRDSTOPTS | IPV6_RTHDR | IPV6_DSTOPTS => sticky_header(name, value),
-            // A device: the last word of it.
+            // A device: the last word of it. Who is bound to one has no other.
             IPV6_PKTINFO => match value.bytes().ok().and_then(|bytes| bytes.get(PKTINFO - 4..PKTINFO)) {
                 Some([0, 0, 0, 0]) => Ok(()),
+                Some(_) if sock.plain(SOL_SOCKET, SO_BINDTODEVICE) == 0 => Ok(()),
                 _ => Err(Errno::EINVAL),
             },
             IPV6_ROUTER_ALERT if len < 4 => Err(Errno::EINVAL),

@@ -16,4 +16,5 @@ mod sctp_reading;
 mod sctp_sockets;
 mod stream;
 mod support;
+mod survey;
 mod waiting;
