@@ -404,8 +404,11 @@ mod tests {
         };
         let asks: [Asks<'_>; 5] = [
             ("bind to any", &|host| bind(host, 0, false)),
-            ("bind", &|host| bind(host, 80, false).filter(|e| *e != Errno::EADDRINUSE)),
-            ("bind and share", &|host| bind(host, 80, true).filter(|e| *e != Errno::EADDRINUSE)),
+            ("bind", &|host| {
+                let errno = bind(host, 80, false);
+                if errno == Some(Errno::EADDRINUSE) { None } else { Some(errno.unwrap_or(Errno::EINVAL)) }
+            }),
+            ("bind and share", &|host| bind(host, 80, true)),
             ("listen", &|host| {
                 let fd = socket_of(host, SOCK_STREAM, 0);
                 done(host, Call::Listen { fd, backlog: 1 }).errno
@@ -424,6 +427,8 @@ mod tests {
             assert_eq!(done(&mut host, Call::Bind { fd: listener, addr: at(HERE, 80) }).ret, 0);
             assert_eq!(done(&mut host, Call::Listen { fd: listener, backlog: 8 }).ret, 0);
             live_on(&mut host, listener, connections);
+            // Who listens would have the port before all others.
+            assert_eq!(done(&mut host, Call::Close { fd: listener }).ret, 0);
             asks.map(|(name, ask)| {
                 steps::of(|| {
                     for _ in 0..20 {
@@ -436,6 +441,29 @@ mod tests {
         for ((name, _), (few, many)) in asks.iter().zip(few.into_iter().zip(many)) {
             assert!(many <= few + 200, "{name}: {few} steps beside 10 connections, {many} beside 10,000");
         }
+    }
+
+    /// What closed sockets have left is as much in the way of who asks for any port.
+    #[test]
+    fn no_port_that_a_connection_has_is_chosen() {
+        let mut host = host();
+        host.set_sysctl("net.ipv4.ip_local_port_range", "40000 40001").expect("two ports");
+        let listener = socket_of(&mut host, SOCK_STREAM, 0);
+        assert_eq!(done(&mut host, Call::Bind { fd: listener, addr: at(HERE, 80) }).ret, 0);
+        assert_eq!(done(&mut host, Call::Listen { fd: listener, backlog: 8 }).ret, 0);
+        for left in 0..=2 {
+            let fd = socket_of(&mut host, SOCK_STREAM, 0);
+            let bound = done(&mut host, Call::Bind { fd, addr: at(HERE, 0) }).errno;
+            assert_eq!(bound, (left == 2).then_some(Errno::EADDRINUSE), "{left} are left");
+            if left < 2 {
+                done(&mut host, Call::Connect { fd, addr: at(HERE, 80) });
+                let child = done(&mut host, Call::Accept { fd: listener, flags: SOCK_NONBLOCK }).ret as Fd;
+                for fd in [fd, child] {
+                    assert_eq!(done(&mut host, Call::Close { fd }).ret, 0);
+                }
+            }
+        }
+        assert_eq!(host.stack.small_objects().1, 2, "in TIME-WAIT");
     }
 
     /// A socket that shares with nobody may not have a port that some connection has: what a walk over all of them would find.
