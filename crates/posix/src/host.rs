@@ -354,6 +354,7 @@ impl Host {
         }
         for &(id, key) in &woken {
             if let Some(fd) = self.files.fd_of(id) {
+                self.sctp_touch(fd, id);
                 self.wake_fd(fd, key);
             }
         }

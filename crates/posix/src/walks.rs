@@ -1,6 +1,6 @@
 //! What a call or an event costs beside many other sockets: as much as beside few.
 use crate::abi::*;
-use crate::call::{Call, EpollEvent, Fd, Name, Optval, Piece, RecvKind, Reply, Room, SendKind};
+use crate::call::{Call, EpollEvent, Fd, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind};
 use crate::files::FDS_MAX;
 use crate::host::{Host, Settings, Started};
 use crate::steps;
@@ -229,6 +229,8 @@ fn a_message_to_one_of_many_associations_looks_at_no_other() {
             Call::Getsockopt { fd: many, level: SOL_SCTP, name: SCTP_GET_ASSOC_NUMBER, len: 4 },
         );
         assert_eq!(number.int(), Some(others as i32));
+        // All of them are new, which is looked at once.
+        done(&mut host, Call::Poll { fds: vec![PollFd { fd: many, events: 0 }], timeout_ms: 0 });
         let ids = Call::Getsockopt { fd: many, level: SOL_SCTP, name: SCTP_GET_ASSOC_ID_LIST, len: 4_096 };
         let last = done(&mut host, ids).value;
         let last: [u8; 4] = last[last.len() - 4..].try_into().expect("an identifier");
@@ -240,6 +242,9 @@ fn a_message_to_one_of_many_associations_looks_at_no_other() {
             ok(&mut host, send(many, 10, 0, None, vec![control.clone()]));
             host.advance_until(host.now() + Duration::from_millis(500));
             assert_eq!(done(&mut host, recv(many, 100)).errno, Some(crate::errno::Errno::EAGAIN));
+            let fds = vec![PollFd { fd: many, events: POLLOUT as i16 }];
+            let reply = done(&mut host, Call::Poll { fds, timeout_ms: 0 });
+            assert_eq!(reply.revents, [POLLOUT as i16]);
         })
     });
 }

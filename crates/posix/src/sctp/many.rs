@@ -8,6 +8,7 @@ use crate::errno::Errno;
 use crate::files::File;
 use crate::host::Host;
 use crate::poll::READING;
+use crate::steps;
 use lowwater_core::base::SocketId;
 use lowwater_core::sctp::{SctpOptions, State};
 use lowwater_core::socket::ready_set;
@@ -38,6 +39,13 @@ impl Host {
         // It is named from then on (`sctp_assoc_set_id`).
         self.assoc_ids.of(id);
         self.files.add_id(fd, id);
+    }
+
+    /// Something has happened to one of many, of which its room may be another.
+    pub(crate) fn sctp_touch(&mut self, fd: Fd, id: SocketId) {
+        if let Ok(sctp) = self.sctp_mut(fd) {
+            sctp.members.look_at(id);
+        }
     }
 
     /// One of many has something to read.
@@ -95,12 +103,18 @@ impl Host {
         if self.sctp(fd).is_ok_and(|sctp| sctp.inbox.order().any(has_input)) {
             bits |= READING;
         }
-        let all = self.assocs_of(fd);
-        let mut writable = all.is_empty();
-        for id in all {
-            // Each is asked, so that each will tell.
-            writable |= ready_set::bits(self.stack.poll(self.now, id)) & WRITING != 0;
+        let changed = self.sctp_mut(fd).map(|sctp| sctp.members.take_changed()).unwrap_or_default();
+        for id in changed {
+            steps::step();
+            // Who is asked and has none will tell when it has some.
+            let room = ready_set::bits(self.stack.poll(self.now, id)) & WRITING != 0;
+            let lives = self.sctp_lives(id);
+            if let Ok(sctp) = self.sctp_mut(fd) {
+                sctp.members.note_room(id, room && lives);
+            }
         }
+        // Nobody is full where there is nobody: one that is over may not be taken off the list yet.
+        let writable = self.sctp(fd).is_ok_and(|s| s.members.has_room()) || self.first_assoc_of(fd).is_none();
         bits | if writable { WRITING } else { 0 }
     }
 

@@ -2,7 +2,7 @@
 use super::manner::Manner;
 use crate::steps;
 use lowwater_core::base::SocketId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Associations, each with what it does with messages and notifications.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +11,9 @@ pub(crate) struct Members {
     /// By when they joined.
     order: BTreeMap<u64, SocketId>,
     joined: u64,
+    /// Those that had room for a message when they were asked last, and those to ask: something may have changed since.
+    roomy: BTreeSet<SocketId>,
+    look: BTreeSet<SocketId>,
 }
 
 impl Members {
@@ -18,6 +21,7 @@ impl Members {
         self.leave(id);
         self.by.insert(id, (self.joined, manner));
         self.order.insert(self.joined, id);
+        self.look.insert(id);
         self.joined += 1;
     }
 
@@ -25,6 +29,34 @@ impl Members {
         if let Some((when, _)) = self.by.remove(&id) {
             self.order.remove(&when);
         }
+        self.roomy.remove(&id);
+        self.look.remove(&id);
+    }
+
+    /// Something may have changed about the room of one of them.
+    pub(crate) fn look_at(&mut self, id: SocketId) {
+        if self.has(id) {
+            self.look.insert(id);
+        }
+    }
+
+    /// Those of which something may have changed since the last call.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<SocketId> {
+        core::mem::take(&mut self.look)
+    }
+
+    /// One has been asked: it has room, or will tell when it has; nothing of one that is over.
+    pub(crate) fn note_room(&mut self, id: SocketId, room: bool) {
+        if room {
+            self.roomy.insert(id);
+        } else {
+            self.roomy.remove(&id);
+        }
+    }
+
+    /// Some of them has room.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.roomy.is_empty()
     }
 
     pub(crate) fn has(&self, id: SocketId) -> bool {

@@ -262,11 +262,13 @@ impl Host {
     ) -> Result<usize, Error> {
         let defaults = self.sctp(write.fd).map_or_else(|_| Sinfo::default(), |s| s.manner_of(id).defaults);
         let info = SendInfo { to, more: write.has(MSG_MORE), ..said.message(defaults) };
+        self.sctp_touch(write.fd, id);
         self.stack.sctp_send(self.now, id, write.data.clone(), info)
     }
 
     /// SCTP_EOF, which comes first (`sctp_sendmsg_check_sflags`), or SCTP_ABORT with the message as reason.
     fn sctp_end(&mut self, id: SocketId, write: &Write, said: &Said) -> Result<Reply, Errno> {
+        self.sctp_touch(write.fd, id);
         if said.has(SCTP_EOF) {
             self.stack.sctp_shutdown(self.now, id)?;
         } else {

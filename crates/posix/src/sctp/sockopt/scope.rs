@@ -72,6 +72,7 @@ impl Host {
             let mut options = self.stack.sctp_options(id)?.clone();
             change(&mut options);
             self.stack.sctp_set_options(self.now, id, options)?;
+            self.sctp_touch(fd, id);
         }
         Ok(())
     }
