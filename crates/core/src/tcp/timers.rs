@@ -375,7 +375,12 @@ impl Conn {
 
     /// Silence is questioned: also that of a peer whose SYN brought data and whose acknowledgement of ours is missing (`tcp_keepalive_timer`).
     fn may_keep_alive(&self) -> bool {
-        self.options.keepalive && !matches!(self.state, State::Close | State::SynSent)
+        self.options.keepalive && self.state != State::SynSent && !self.is_over()
+    }
+
+    /// There is nobody whose silence could be questioned: the timer is that of TIME-WAIT, which no option moves (`tcp_set_keepalive`).
+    const fn is_over(&self) -> bool {
+        matches!(self.state, State::Close | State::TimeWait)
     }
 
     /// How long silence lasts before it is questioned.
@@ -390,6 +395,9 @@ impl Conn {
 
     /// SO_KEEPALIVE was switched, or the connection was established with it on.
     pub(super) fn arm_keepalive(&mut self, cx: &Cx<'_>) {
+        if self.is_over() {
+            return;
+        }
         self.timers.keepalive = self.options.keepalive.then(|| cx.now + self.keepalive_time(cx));
     }
 

@@ -1,7 +1,7 @@
 //! SO_KEEPALIVE and TCP_USER_TIMEOUT (RFC 9293 sections 3.8.4 and 3.8.3, RFC 5482).
 use super::peer::{Peer, Shape};
 use lowwater_core::base::{Error, Sysctl};
-use lowwater_core::tcp::{SocketOptions, State};
+use lowwater_core::tcp::{How, SocketOptions, State};
 
 fn keepalive(o: &mut SocketOptions) {
     (o.keepalive, o.keepidle, o.keepintvl, o.keepcnt) = (true, 60, 10, 3);
@@ -69,6 +69,31 @@ fn it_can_be_switched_on_and_off_while_the_connection_lives() {
     p.inject(". 1 ack 1");
     p.set(|o| o.keepalive = false);
     p.at(1_000_000);
+}
+
+/// The timer is TIME-WAIT's by then: switched off the flow would never be free, and switched on not for two hours.
+#[test]
+fn time_wait_that_somebody_holds_ends_in_its_time_whatever_is_set() {
+    let changes: [fn(&mut SocketOptions); 3] = [
+        |o| o.keepalive = false,
+        |o| (o.keepalive, o.keepidle) = (true, 7_200),
+        |o| o.keepidle = 7_000,
+    ];
+    for (at_first, change) in [true, false, true].into_iter().zip(changes) {
+        let options = if at_first { keepalive } else { |_: &mut SocketOptions| () };
+        let mut p = Peer::server(Shape { options, ..Shape::default() });
+        p.shutdown(How::Both);
+        p.expect("F. 1 ack 1");
+        p.inject("F. 1 ack 2");
+        p.expect(". 2 ack 2");
+        assert_eq!(p.state(), State::TimeWait);
+        p.at(30_000);
+        p.set(change);
+        p.at(59_999);
+        assert_eq!(p.state(), State::TimeWait);
+        p.at(60_000);
+        assert_eq!(p.state(), State::Close);
+    }
 }
 
 #[test]
