@@ -291,7 +291,7 @@ impl RxQueue {
                 && at < end
             {
                 if at >= buffer.end {
-                    buffer = self.join(at, held.buffer_end(at));
+                    buffer = self.join(at, held.buffer_end(at, u64::MAX));
                 }
                 let Some((_, mut chunk)) = held.chunks.pop_first() else { break };
                 held.bytes -= chunk.len() as u32;
@@ -572,11 +572,12 @@ impl Held {
     /// (`tcp_data_queue_ofo`). True when it was taken.
     fn add(&mut self, at: u64, mut chunk: Chunk, (charge, truesize): (&mut u32, &mut u32)) -> bool {
         let end = at + chunk.len() as u64;
-        if self.buffer_end(at) >= end {
+        if self.buffer_end(at, end) >= end {
             return false;
         }
         // A buffer that begins before it stays whole: what both have is left out here, unless the next buffer has the rest.
-        let shared = Some(self.shared_end(at)).filter(|shared| self.buffer_end(*shared) < end).unwrap_or(0);
+        let shared =
+            Some(self.shared_end(at, end)).filter(|shared| self.buffer_end(*shared, end) < end).unwrap_or(0);
         let (at, cut) = (at.max(shared), shared > at);
         chunk.trim_front((at + chunk.len() as u64 - end) as usize);
         while let Some((&inner, piece)) = self.chunks.range(at..end).next()
@@ -600,10 +601,11 @@ impl Held {
         true
     }
 
-    /// Where a buffer of several pieces ends that begins before the offset, and has pieces from there on; 0 where there is none.
-    fn shared_end(&self, at: u64) -> u64 {
+    /// Where a buffer of several pieces ends that begins before the offset, and has pieces from there on, as [`Self::buffer_end`]; 0 where
+    /// there is none.
+    fn shared_end(&self, at: u64, enough: u64) -> u64 {
         let before = self.chunks.range(..at).next_back().filter(|(_, piece)| piece.truesize() == 0);
-        before.map_or(0, |(&start, _)| self.buffer_end(start))
+        before.map_or(0, |(&start, _)| self.buffer_end(start, enough))
     }
 
     /// Where the last buffer begins, if no part of it lies before the offset `keep`.
@@ -620,13 +622,15 @@ impl Held {
         Some(start).filter(|start| *start >= keep)
     }
 
-    /// Where the last buffer ends that begins at the offset or before it.
-    fn buffer_end(&self, at: u64) -> u64 {
+    /// Where the last buffer ends that begins at the offset or before it, or a place in it that is at `enough` or behind: a full queue that was
+    /// squeezed has thousands of pieces in one buffer, and a peer that repeats one of them does not have all the others looked at.
+    fn buffer_end(&self, at: u64, enough: u64) -> u64 {
         let Some((start, mut piece)) = self.chunks.range(..=at).next_back() else { return 0 };
         let mut end = start + piece.len() as u64;
         let mut chain = self.chunks.range(at + 1..);
         // Without a charge of its own it shares the buffer of the piece behind it.
-        while piece.truesize() == 0
+        while end < enough
+            && piece.truesize() == 0
             && let Some((start, next)) = chain.next()
             && *start == end
         {

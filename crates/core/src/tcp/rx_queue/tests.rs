@@ -367,3 +367,21 @@ fn squeezing_charges_for_whole_buffers() {
     let before = q.truesize();
     assert!(q.squeeze(full, 100_000) > 90 && q.truesize() < before - 100_000);
 }
+
+/// Who repeats one byte of a buffer of many pieces has that one looked at.
+#[test]
+fn a_repeated_piece_does_not_have_those_behind_it_looked_at() {
+    let mut q = RxQueue::new(BASE);
+    for at in BASE + 1..BASE + 101 {
+        q.enqueue(at, one(at, at + 1), false);
+    }
+    let held = q.held.as_ref().expect("a hole");
+    assert!(held.chunks.values().rev().skip(1).all(|piece| piece.truesize() == 0), "one buffer");
+    assert_eq!(held.buffer_end(BASE + 7, u64::MAX), BASE + 101);
+    // As far as the question goes, and no further.
+    assert_eq!(held.buffer_end(BASE + 7, BASE + 9), BASE + 9);
+    assert_eq!(held.shared_end(BASE + 8, BASE + 9), BASE + 9);
+    let charge = (q.charge(), q.truesize());
+    assert!(!q.enqueue(BASE + 7, one(BASE + 7, BASE + 8), false).held);
+    assert_eq!((q.charge(), q.truesize()), charge);
+}
