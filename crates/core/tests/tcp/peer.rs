@@ -530,11 +530,18 @@ impl Peer {
 
     /// The same without looking at what has left.
     pub fn inject_more(&mut self, text: &str) {
-        let seg = Seg::parse(text);
-        self.journal.push(format!("{:>12} < {text}", self.stamp()));
-        let packet = self.build(&seg);
-        let packet = Packet::received(packet, Offload::default(), self.now);
-        self.stack.receive(self.now, self.dev, packet);
+        self.inject_together(&[text]);
+    }
+
+    /// Several at once, before anything that they lead to leaves.
+    pub fn inject_together(&mut self, texts: &[&str]) {
+        for text in texts {
+            let seg = Seg::parse(text);
+            self.journal.push(format!("{:>12} < {text}", self.stamp()));
+            let packet = self.build(&seg);
+            let packet = Packet::received(packet, Offload::default(), self.now);
+            self.stack.receive(self.now, self.dev, packet);
+        }
         self.pump();
     }
 

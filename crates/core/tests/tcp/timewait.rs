@@ -1,6 +1,7 @@
 //! TIME-WAIT: what it answers, and when a new connection may take its place (RFC 9293 section 3.6.1, RFC 6191, RFC 1337).
 use super::peer::{Peer, Shape};
 use lowwater_core::base::{Error, Sysctl};
+use lowwater_core::tcp::{How, State};
 
 /// In TIME-WAIT since time zero; next numbers: 2 on both sides.
 fn time_wait(shape: Shape) -> Peer {
@@ -23,6 +24,22 @@ fn a_repeated_fin_is_acknowledged_and_the_wait_begins_anew() {
     assert_eq!(p.stack.small_objects().1, 1);
     p.at(110_000);
     assert_eq!(p.stack.small_objects().1, 0);
+}
+
+/// The answer to the FIN has not left when the SYN comes.
+#[test]
+fn one_that_somebody_holds_makes_way_at_once() {
+    let mut p = Peer::server(Shape::default());
+    p.shutdown(How::Both);
+    p.expect("F. 1 ack 1");
+    p.inject("F. 1 ack 2");
+    p.expect(". 2 ack 2");
+    let sent = p.stack.counters().tcp.out_segs;
+    p.inject_together(&["F. 1 ack 2", "S 3 win 65535 mss 1460", "R 4"]);
+    assert_eq!(p.drain().len(), 1, "a SYN-ACK, and it was taken back");
+    assert_eq!(p.stack.counters().tcp.out_segs, sent + 1);
+    assert_eq!(p.stack.small_objects(), (0, 0, 0));
+    assert_eq!(p.state(), State::Close);
 }
 
 #[test]
