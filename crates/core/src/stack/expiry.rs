@@ -60,7 +60,7 @@ impl Stack {
         if !entry.timer.fired(&mut cx, &mut self.wheel, TimerKey::Request(id)) {
             return;
         }
-        self.renew_request(id, true);
+        let reachable = self.renew_request(id, true);
         let Some(entry) = self.small.requests.get_mut(id) else { return };
         let mut cx = self.env.cx(self.now, None);
         let listener = self.sockets.get_mut(entry.listener).map(|e| &mut e.socket);
@@ -70,7 +70,7 @@ impl Stack {
             return self.fail_request(id);
         };
         let young = request.is_young();
-        let verdict = request.on_timeout(&mut cx, &listener.crowd());
+        let verdict = request.on_timeout(&mut cx, &listener.crowd(), reachable);
         listener.young = listener.young.saturating_sub(u32::from(young && !request.is_young()));
         match verdict {
             RequestTimeout::Resend(out) => {

@@ -45,7 +45,8 @@ impl Stack {
             self.env.count.dropped(DropWhy::NoSocket);
             return self.answer_with_reset(tuple, seg);
         };
-        if seg.has(TcpFlags::RST) || !seg.has(TcpFlags::SYN) {
+        // A SYN with FIN opens nothing, so that nobody is asked about it (`tcp_rcv_state_process`).
+        if !seg.has(TcpFlags::SYN) || seg.flags.intersects(TcpFlags::RST.union(TcpFlags::FIN)) {
             return self.env.count.dropped(DropWhy::TcpFlags);
         }
         if let Err(why) = self.open_request(listener, tuple, seg, isn) {
@@ -119,20 +120,24 @@ impl Stack {
 
     /// A request answers by the options that its listener has now, and its connection begins with them; only what the SYN settled
     /// stays (`sk_clone_lock`), and what the route asks for by now. `again`: the SYN-ACK goes again, and the path may have another MTU
-    /// (`inet_csk_route_req`).
-    pub(super) fn renew_request(&mut self, id: RequestId, again: bool) {
-        let Some(entry) = self.small.requests.get_mut(id) else { return };
-        let Pending::Sent(request) = &mut entry.pending else { return };
-        let Some(Socket::Listener(l)) = self.sockets.get(entry.listener).map(|e| &e.socket) else { return };
+    /// (`inet_csk_route_req`). False where there is no path for that any more.
+    pub(super) fn renew_request(&mut self, id: RequestId, again: bool) -> bool {
+        let Some(entry) = self.small.requests.get_mut(id) else { return false };
+        let Pending::Sent(request) = &mut entry.pending else { return false };
+        let Some(Socket::Listener(l)) = self.sockets.get(entry.listener).map(|e| &e.socket) else {
+            return false;
+        };
         let v6 = request.tuple().is_v6();
         let tos = self.env.sysctl.tcp_reflect_tos.then(|| (v6, request.options().tos_of(v6)));
         let (local, remote) = (request.tuple().local_ip, request.tuple().remote_ip);
         let route = self.ip.metrics(Some(local), remote);
-        if again && let Ok(dst) = self.ip.lookup(Some(local), remote, self.now) {
+        let path = if again { self.ip.lookup(Some(local), remote, self.now).ok() } else { None };
+        if let Some(dst) = &path {
             request.follow_path(dst.mtu);
         }
         let options = Self::options_for_request(&mut self.env.option_sets, &l.options.options, tos);
         request.renew(self.env.option_sets.over(&options, route));
+        path.is_some()
     }
 
     /// Answers a SYN: with a connection where Fast Open allows it, else with a request.

@@ -4,13 +4,14 @@ use super::link::LOOPBACK;
 use crate::base::{DeviceId, DropWhy, Error, Instant, SocketId};
 use crate::packet::Packet;
 use crate::qdisc::Qdisc as _;
-use crate::socket::{Holder, Socket, Turn};
+use crate::socket::{Holder, RequestId, Socket, Turn};
 use crate::tcp::Notice;
 use core::net::IpAddr;
 
 impl Stack {
     /// A device is gone for good, and its routes with it, as when Linux deletes one: [`Error::NoRoute`] to who connects or sends where it alone
-    /// led to. Connections, associations and connected datagram sockets that have no other way end with that error at once, or hear it.
+    /// led to. Connections, associations and connected datagram sockets that have no other way end with that error at once, or hear it, and
+    /// handshakes that have none give their place in the SYN queue back.
     /// Linux lets connections time out, since a device may come back; here none does.
     ///
     /// Its addresses stay this host's, and what waits before it is dropped, which its flows are told. What it has taken and not told of is the
@@ -30,7 +31,21 @@ impl Stack {
                 self.cut_off(id);
             }
         }
+        let half_open: Vec<RequestId> = self.small.requests.iter().map(|(id, _)| id).collect();
+        for id in half_open {
+            self.drop_unreachable(id);
+        }
         self.rehome(dev);
+    }
+
+    /// A handshake whose peer cannot be reached any more is dropped as for an error of ICMP that says so (`tcp_req_err`): no SYN-ACK
+    /// could go again.
+    fn drop_unreachable(&mut self, id: RequestId) {
+        let Some(tuple) = self.small.requests.get(id).map(|entry| *entry.pending.tuple()) else { return };
+        if self.route(Some(tuple.local_ip), tuple.remote_ip).is_err() {
+            self.env.count.tcp_ext.listen_drops += 1;
+            self.fail_request(id);
+        }
     }
 
     /// What waits before the lost device never leaves: its flows hear so, and may send it again another way.

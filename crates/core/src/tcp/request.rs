@@ -350,8 +350,9 @@ impl Request {
             || (seg.seq == end && seg_end == seg.seq)
     }
 
-    /// Retransmits the SYN-ACK with backoff, until the retries are spent (`reqsk_timer_handler`, `syn_ack_recalc`).
-    pub fn on_timeout(&mut self, cx: &mut Cx<'_>, crowd: &Crowd) -> RequestTimeout {
+    /// Retransmits the SYN-ACK with backoff, until the retries are spent (`reqsk_timer_handler`, `syn_ack_recalc`). Who has not acknowledged one
+    /// is forgotten where nothing is `reachable` any more: none would come to him.
+    pub fn on_timeout(&mut self, cx: &mut Cx<'_>, crowd: &Crowd, reachable: bool) -> RequestTimeout {
         if cx.now < self.deadline {
             return RequestTimeout::NotYet;
         }
@@ -361,12 +362,12 @@ impl Request {
         // A peer whose data is awaited has acknowledged the SYN-ACK; it is reminded once, at the end.
         let resend = defer == 0 || !self.sent.acked || timeouts >= defer - 1;
         cx.count.tcp_ext.tcp_timeouts += 1;
-        if expired {
+        if expired || (resend && !reachable && !self.sent.acked) {
             return RequestTimeout::Expired;
         }
         self.sent.timeouts = timeouts.saturating_add(1);
         self.deadline = cx.now + self.patience(cx);
-        if !resend {
+        if !resend || !reachable {
             return RequestTimeout::NotYet;
         }
         RequestTimeout::Resend(self.again(cx))

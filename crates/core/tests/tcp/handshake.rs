@@ -1,7 +1,7 @@
 //! Opening: three segments, refusals, retransmission, simultaneous open, backlog (RFC 9293 sections 3.5, 3.10.7).
 use super::peer::{Peer, Shape};
 use lowwater_core::base::{Error, Sysctl};
-use lowwater_core::stack::Event;
+use lowwater_core::stack::{Event, ListenAddr, ListenOptions};
 use lowwater_core::tcp::options::secs_to_retrans;
 use lowwater_core::tcp::{SendFlags, SocketOptions, State};
 
@@ -114,6 +114,17 @@ fn a_listener_answers_an_ack_with_a_reset_and_nothing_else_but_syns() {
     // A SYN with FIN is no SYN for Linux.
     p.inject("SF 0 win 100");
     p.quiet();
+}
+
+#[test]
+fn nobody_is_asked_about_what_could_open_nothing() {
+    let mut p = Peer::new(Shape::default());
+    let listen = ListenOptions { ask: true, ..ListenOptions::new(SocketOptions::new(p.stack.sysctl())) };
+    p.stack.tcp_listen(p.now(), ListenAddr::port(80), listen).unwrap();
+    p.inject("SF 0 win 100");
+    assert_eq!(p.stack.small_objects().0, 0);
+    p.inject("S 0 win 100");
+    assert_eq!(p.stack.small_objects().0, 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! TCP end to end.
 use super::world::{World, at, ipv4_packet, v4, v6};
-use crate::base::{Duration, Error, SocketId, Wait};
+use crate::base::{Duration, Error, SocketId, Tuple, Wait};
 use crate::device::{DeviceCaps, Submit};
 use crate::packet::{Csum, Packet};
 use crate::stack::{Decision, Event, ListenAddr, ListenOptions};
@@ -570,6 +570,53 @@ fn what_a_lost_device_alone_led_to_ends_at_once() {
         assert_eq!(w.stacks[0].tcp_connect(w.now, at(ip, 80), None, &options), Err(Error::NoRoute));
         let dest = if ip.is_ipv4() { v4(0) } else { v6(0) };
         assert_eq!(w.stacks[0].add_route(dest, 24, None, w.devs[0]), Err(Error::NoSuchSocket));
+    }
+}
+
+#[test]
+fn handshakes_that_a_lost_device_alone_led_to_give_their_places_back() {
+    for ask in [false, true] {
+        let mut w = World::plain();
+        let options = ListenOptions { ask, ..ListenOptions::new(options(&w)) };
+        let listener = w.stacks[1].tcp_listen(w.now, ListenAddr::port(80), options).expect("free");
+        let client = connect(&mut w, v4(2), 80);
+        w.until("a SYN", |w| w.stacks[1].small_objects().0 == 1);
+        w.stacks[1].lose_device(w.now, w.devs[1]);
+        assert_eq!(w.stacks[1].small_objects().0, 0);
+        assert_eq!(w.stacks[1].counters().tcp_ext.listen_drops, 1);
+        w.run(SECOND * 3);
+        assert_eq!(w.stacks[1].tcp_backlog(listener).expect("it listens").0, 0);
+        let local = w.stacks[0].local_addr(client).expect("open");
+        let gone = Event::RequestGone { listener, tuple: Tuple::new(at(v4(2), 80), local) };
+        // Who was told of it is told that it is gone.
+        assert_eq!(w.saw(1, gone), ask);
+    }
+}
+
+#[test]
+fn a_handshake_is_given_up_where_no_way_leads_to_the_peer_any_more() {
+    for acknowledged in [false, true] {
+        let mut w = World::plain();
+        let options = SocketOptions { defer_accept: 5, ..options(&w) };
+        w.stacks[1]
+            .tcp_listen(w.now, ListenAddr::port(80), ListenOptions::new(options))
+            .expect("free");
+        connect(&mut w, v4(2), 80);
+        w.until("the SYN-ACK", |w| w.crossed[1] > 0);
+        if acknowledged {
+            // Data is awaited, which may come whatever leads back.
+            w.run(Duration::from_millis(20));
+        }
+        let (dest, dev) = (v4(0), w.devs[1]);
+        assert!(w.stacks[1].remove_route(dest, 24, None, dev), "the subnet's route");
+        if !acknowledged {
+            w.stacks[0].lose_device(w.now, w.devs[0]);
+        }
+        w.run(Duration::from_millis(500));
+        assert_eq!(w.stacks[1].small_objects().0, 1);
+        w.run(Duration::from_millis(600));
+        assert_eq!(w.stacks[1].small_objects().0, usize::from(acknowledged));
+        assert_eq!(w.stacks[1].counters().tcp.retrans_segs, 0);
     }
 }
 
