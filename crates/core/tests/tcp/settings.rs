@@ -1,7 +1,7 @@
 //! Settings that no other script turns: sysctls and options one by one, where they act and where not.
 use super::peer::{Peer, Shape};
 use lowwater_core::base::{Error, Sysctl};
-use lowwater_core::tcp::{Ready, SocketOptions, State};
+use lowwater_core::tcp::{How, Ready, SocketOptions, State};
 
 const SYN: &str = "win 65535 mss 1000 sackOK";
 
@@ -63,6 +63,27 @@ fn too_many_orphans_are_reset() {
     p.expect("R. 1 ack 1");
     assert_eq!(p.stack.small_objects(), (0, 0, 0));
     assert_eq!(p.stack.counters().tcp_ext.tcp_abort_on_memory, 1);
+}
+
+#[test]
+fn what_waits_for_the_peer_s_end_alone_is_no_orphan_too_many() {
+    let mut p = Peer::server(with(|s| s.tcp_max_orphans = 0));
+    p.shutdown(How::Both);
+    p.expect("F. 1 ack 1");
+    p.inject(". 1 ack 2");
+    p.close();
+    assert_eq!(p.stack.small_objects(), (0, 1, 0), "FIN-WAIT-2");
+    p.inject("F. 1 ack 2");
+    p.expect(". 2 ack 2");
+    // Nor is what only waits for old segments to die out.
+    let mut p = Peer::server(with(|s| s.tcp_max_orphans = 0));
+    p.shutdown(How::Both);
+    p.expect("F. 1 ack 1");
+    p.inject("F. 1 ack 2");
+    p.expect(". 2 ack 2");
+    p.close();
+    assert_eq!(p.stack.small_objects(), (0, 1, 0), "TIME-WAIT");
+    assert_eq!(p.stack.counters().tcp_ext.tcp_abort_on_memory, 0);
 }
 
 #[test]
