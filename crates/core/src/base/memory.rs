@@ -13,7 +13,7 @@ pub enum Pressure {
     /// Above it: buffers do not grow any more.
     Moderate,
     /// Above the second, until it falls below the first: out-of-order data is not held beyond the least buffer, then windows
-    /// shrink to four segments; and who holds more than his share sees his send buffer shrink.
+    /// shrink to four segments, and no low-water mark keeps a reader waiting; and who holds more than his share sees his send buffer shrink.
     Pressed,
     /// Above the third: nothing is taken beyond the least buffer of each socket.
     Exhausted,

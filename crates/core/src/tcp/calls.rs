@@ -485,7 +485,7 @@ impl Conn {
             }
             return ready;
         }
-        if self.rx.is_readable() {
+        if self.rx.is_readable(cx.pressure) {
             ready.insert(Ready::IN);
         }
         if self.app.snd_shutdown || self.level(cx).writable() {
@@ -586,7 +586,7 @@ impl Conn {
     /// SO_RCVLOWAT; readers that are satisfied by it now are told.
     pub fn set_rcvlowat(&mut self, cx: &Cx<'_>, bytes: u32) {
         self.rx.set_lowat(cx.sysctl, bytes);
-        if self.rx.is_readable() {
+        if self.rx.is_readable(cx.pressure) {
             self.app.notice.insert(Notice::READABLE);
         }
     }

@@ -5,7 +5,7 @@ use super::sack_out::SackOut;
 use super::segment::Segment;
 use super::seq::Seq;
 use super::window::{InitialWindow, RcvBuf, RcvWindow};
-use crate::base::{Cx, Duration, Instant, Sysctl};
+use crate::base::{Cx, Duration, Instant, Pressure, Sysctl};
 pub use data_queue::{Arrival, Received};
 use intake::Intake;
 use urgent::Urgent;
@@ -238,14 +238,15 @@ impl Receiver {
         self.intake.space.space()
     }
 
-    /// Whether to tell the application: enough to read, or no room for more (`tcp_epollin_ready`).
+    /// Whether to tell the application: enough to read, or no room for more, here or in the stack (`tcp_epollin_ready`).
     #[must_use]
-    pub fn is_readable(&self) -> bool {
+    pub fn is_readable(&self, pressure: Pressure) -> bool {
         let waiting = self.intake.queue.readable_bytes();
         let buf = self.intake.window.buf().bytes;
         self.intake.queue.fin_reached()
             || (waiting > 0
                 && (waiting >= self.lowat.saturating_add(self.urgent_bytes())
+                    || pressure >= Pressure::Pressed
                     || self.intake.charged() > buf - buf / 8
                     || self.intake.open_window() <= self.ack.rcv_mss()))
     }

@@ -199,7 +199,7 @@ impl Receiver {
         Received {
             advanced: done.advanced as u32,
             fin: done.fin,
-            readable: self.is_readable(),
+            readable: self.is_readable(cx.pressure),
             ..Received::default()
         }
     }

@@ -13,6 +13,7 @@ struct World {
     trace: Trace,
     rx: Receiver,
     now: Instant,
+    pressure: Pressure,
 }
 
 const IRS: Seq = Seq(u32::MAX - 20_000);
@@ -36,6 +37,7 @@ impl World {
             trace: Trace::default(),
             rx,
             now: Instant::from_millis(1),
+            pressure: Pressure::Low,
         };
         let with = Negotiated { sack, wscale: scaling, header_bytes: 32, mss: 1_448, fast: false };
         w.with(|rx, cx| rx.establish(cx, with));
@@ -50,7 +52,7 @@ impl World {
             count: &mut self.count,
             trace: &mut self.trace,
             pool: &mut crate::base::Pool::default(),
-            pressure: crate::base::Pressure::Low,
+            pressure: self.pressure,
             share: u64::MAX,
             socket: None,
         };
@@ -188,6 +190,21 @@ fn a_closed_window_drops_probes_but_answers_them() {
     let mut buf = [0; 8_192];
     w.with(|rx, cx| rx.recv(cx, &mut buf));
     assert!(w.rx.ack_due() && w.ack().0 > 0);
+}
+
+#[test]
+fn where_memory_is_short_no_mark_keeps_a_reader_waiting() {
+    let mut w = World::new(0, 131_072, true, true);
+    w.with(|rx, cx| rx.set_lowat(cx.sysctl, 10_000));
+    assert!(!w.data(0, 100, false).readable);
+    w.pressure = Pressure::Moderate;
+    assert!(!w.data(100, 100, false).readable);
+    w.pressure = Pressure::Pressed;
+    assert!(w.data(200, 100, false).readable && w.rx.is_readable(w.pressure));
+    assert!(!w.rx.is_readable(Pressure::Moderate));
+    let mut buf = [0; 300];
+    w.with(|rx, cx| rx.recv(cx, &mut buf));
+    assert!(!w.rx.is_readable(w.pressure), "nothing waits");
 }
 
 #[test]
