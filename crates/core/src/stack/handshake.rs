@@ -10,8 +10,8 @@ use crate::socket::{
 };
 use crate::tcp::options::OptionSets;
 use crate::tcp::{
-    Conn, Disposition, Request, RequestVerdict, Segment, Seq, Setup, SocketOptions, State, TimeWaitVerdict,
-    reset_for,
+    Conn, Disposition, Outgoing, Request, RequestVerdict, Segment, Seq, Setup, SocketOptions, State,
+    TimeWaitVerdict, reset_for,
 };
 use crate::timer::Lazy;
 use lowwater_wire::tcp::{FastOpenCookie, TcpFlags};
@@ -404,7 +404,7 @@ impl Stack {
             follow_metrics(conn, &mut self.env.option_sets, metrics);
         }
         let syn = (conn.state() == State::TimeWait && seg.has(TcpFlags::SYN)).then(|| seg.clone());
-        let heard = conn.heard();
+        let (heard, label, priority) = (conn.heard(), conn.label(), conn.options().queue_priority());
         let disposition = conn.input(&mut self.env.cx(self.now, Some(id)), seg);
         // What only shows that the peer can be heard says nothing of the way to it; what is acknowledged for the first time has
         // come there (RFC 4861 section 7.3.1; `tcp_ack`).
@@ -419,7 +419,10 @@ impl Stack {
         self.settle(id, Turn::INPUT);
         match disposition {
             Disposition::Done | Disposition::Reopen { .. } => {}
-            Disposition::Reset(out) => self.send_control(tuple, out),
+            // It is the connection's, though none of its own accord (`tcp_v4_send_reset`, `tcp_v6_send_reset`).
+            Disposition::Reset(out) => {
+                self.send_labelled(tuple, label, Outgoing { priority: out.priority.or(priority), ..out });
+            }
             Disposition::Drop(why) => self.env.count.dropped(why),
         }
     }
@@ -434,8 +437,9 @@ impl Stack {
             self.settle(id, Turn::INPUT);
             self.segment_without_flow(tuple, syn, Some(isn));
         } else if let Some(out) = conn.last_ack(cx) {
+            let label = conn.label();
             // As an old one would get (`tcp_v4_rcv`).
-            self.send_control(tuple, out);
+            self.send_labelled(tuple, label, out);
         }
     }
 
@@ -451,7 +455,7 @@ impl Stack {
             TimeWaitVerdict::Reply(out) => self.send_labelled(tuple, label, out),
             TimeWaitVerdict::Reset(out) => {
                 self.remove_time_wait(id);
-                self.send_control(tuple, out);
+                self.send_labelled(tuple, label, out);
             }
             TimeWaitVerdict::Gone => self.remove_time_wait(id),
             // Without anybody who listens the SYN gets the last acknowledgement, as an old one would (`tcp_v4_rcv`).

@@ -74,11 +74,8 @@ fn it_can_be_switched_on_and_off_while_the_connection_lives() {
 /// The timer is TIME-WAIT's by then: switched off the flow would never be free, and switched on not for two hours.
 #[test]
 fn time_wait_that_somebody_holds_ends_in_its_time_whatever_is_set() {
-    let changes: [fn(&mut SocketOptions); 3] = [
-        |o| o.keepalive = false,
-        |o| (o.keepalive, o.keepidle) = (true, 7_200),
-        |o| o.keepidle = 7_000,
-    ];
+    let changes: [fn(&mut SocketOptions); 3] =
+        [|o| o.keepalive = false, |o| (o.keepalive, o.keepidle) = (true, 7_200), |o| o.keepidle = 7_000];
     for (at_first, change) in [true, false, true].into_iter().zip(changes) {
         let options = if at_first { keepalive } else { |_: &mut SocketOptions| () };
         let mut p = Peer::server(Shape { options, ..Shape::default() });

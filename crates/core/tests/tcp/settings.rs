@@ -180,6 +180,19 @@ fn a_priority_is_the_listener_s_alone_and_outlives_its_connection_in_time_wait()
     assert_eq!(p.last_priority, Some(5), "TIME-WAIT goes on with it");
 }
 
+/// It is none of the connection's own accord, but nobody else's either (`tcp_v4_send_reset`).
+#[test]
+fn a_reset_for_what_comes_too_late_has_its_connection_s_priority() {
+    let mut p = Peer::server(Shape::default());
+    p.set(|o| o.priority = Some(6));
+    p.close();
+    p.expect("F. 1 ack 1");
+    p.last_priority = None;
+    p.inject("P. 1:11 ack 2");
+    p.expect("R 2");
+    assert_eq!(p.last_priority, Some(6));
+}
+
 #[test]
 fn a_low_water_mark_comes_with_the_socket_and_so_does_the_room_for_it() {
     let options = |o: &mut SocketOptions| (o.rcvlowat, o.rcvlowat_room) = (2_000, 200_000);

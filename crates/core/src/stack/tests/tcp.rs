@@ -598,9 +598,7 @@ fn a_handshake_is_given_up_where_no_way_leads_to_the_peer_any_more() {
     for acknowledged in [false, true] {
         let mut w = World::plain();
         let options = SocketOptions { defer_accept: 5, ..options(&w) };
-        w.stacks[1]
-            .tcp_listen(w.now, ListenAddr::port(80), ListenOptions::new(options))
-            .expect("free");
+        w.stacks[1].tcp_listen(w.now, ListenAddr::port(80), ListenOptions::new(options)).expect("free");
         connect(&mut w, v4(2), 80);
         w.until("the SYN-ACK", |w| w.crossed[1] > 0);
         if acknowledged {

@@ -84,6 +84,7 @@ impl Conn {
         let Some(Open::Child(child)) = self.rest.fast.as_deref_mut() else { return None };
         let before = child.request.sent().again;
         let verdict = child.request.input_child(cx, seg, nxt);
+        let label = child.request.sent().again;
         if child.request.sent().again > before {
             // The SYN came again, and so did its answer.
             self.count_syn_ack_again();
@@ -91,7 +92,7 @@ impl Conn {
         match verdict {
             RequestVerdict::Drop(why) => Some(Disposition::Drop(why)),
             RequestVerdict::Reply(out) => {
-                self.out.reset = Some(Box::new(self.as_own(cx, out)));
+                self.out.reset = Some(Box::new(self.as_own(cx, Outgoing { label, ..out })));
                 Some(Disposition::Done)
             }
             // A SYN that does not belong here is told so, but does not end what a cookie has begun.
@@ -151,7 +152,9 @@ impl Conn {
         let Some(out) = child.request.resend(cx, retries, self.options.rto_max_ms) else {
             return self.give_up(cx);
         };
-        self.out.reset = Some(Box::new(self.as_own(cx, out)));
+        // Each has a label of its own, and the connection keeps the first one's (`tcp_rtx_synack`).
+        let label = child.request.sent().again;
+        self.out.reset = Some(Box::new(self.as_own(cx, Outgoing { label, ..out })));
         self.tx.on_syn_ack_timeout(cx, &mut self.path);
         self.count_syn_ack_again();
     }
