@@ -59,8 +59,11 @@ impl Conn {
             return;
         }
         self.app.rcv_shutdown = true;
+        let at_once = self.options.linger.is_some_and(|d| d.is_zero());
         match self.state {
             State::SynSent | State::Close => {
+                // There is nobody to tell of it (`__tcp_close`).
+                cx.count.tcp_ext.tcp_abort_on_data += u64::from(at_once && self.state == State::SynSent);
                 self.finish(cx, None);
                 return;
             }
@@ -70,7 +73,7 @@ impl Conn {
         let unread = self.rx.discard() > 0;
         if unread {
             cx.count.tcp_ext.tcp_abort_on_close += 1;
-        } else if self.options.linger.is_some_and(|d| d.is_zero()) {
+        } else if at_once {
             cx.count.tcp_ext.tcp_abort_on_data += 1;
         } else {
             self.send_fin(cx);

@@ -317,10 +317,14 @@ impl Request {
     /// always answered, anything else, and a reset with whatever it carries, at most once per tcp_invalid_ratelimit (`tcp_oow_rate_limited`).
     fn answer(&mut self, cx: &mut Cx<'_>, seg: &Segment, seq: Option<Seq>) -> RequestVerdict {
         let limited = seg.flags.intersects(TcpFlags::SYN.union(TcpFlags::RST)) || seg.seq_len() == 0;
+        // What a reset gets is a challenge, and counts as one.
+        let challenge = seg.has(TcpFlags::RST);
         if limited && !cx.sysctl.answers_out_of_place(cx.now, &mut self.last_answer) {
-            cx.count.tcp_ext.tcp_ack_skipped_syn_recv += 1;
+            cx.count.tcp_ext.tcp_ack_skipped_challenge += u64::from(challenge);
+            cx.count.tcp_ext.tcp_ack_skipped_syn_recv += u64::from(!challenge);
             return RequestVerdict::Drop(DropWhy::RateLimited);
         }
+        cx.count.tcp_ext.tcp_challenge_ack += u64::from(challenge);
         let Some(seq) = seq else {
             self.sent.again = self.sent.again.saturating_add(1);
             cx.count.tcp_ext.tcp_syn_retrans += 1;

@@ -30,8 +30,8 @@ pub struct Enqueued {
     pub out_of_order: Option<Range<u64>>,
     /// The first range of the segment that was held or delivered before (RFC 2883).
     pub duplicate: Option<Range<u64>>,
-    /// True when held data out of order was swallowed or already covered the segment (TCPOFOMerge).
-    pub merged: bool,
+    /// Buffers out of order that it swallowed, or itself where one of them had all of it (TCPOFOMerge).
+    pub merged: u32,
     /// True when something of it is held now that was not before.
     pub held: bool,
     /// What the queue was charged when Linux asks whether the window may grow (`tcp_grow_window`): with data in order, but before what that lets
@@ -284,7 +284,6 @@ impl RxQueue {
                 break;
             }
             let (start, end) = run.remove_entry();
-            out.merged |= start < new_end;
             out.add_duplicate(start, end.min(new_end));
             let mut buffer = Joined { end: 0, fits: true };
             while let Some((&at, _)) = held.chunks.first_key_value()
@@ -339,19 +338,19 @@ impl RxQueue {
             let Some((&start, &end)) = held.runs.range(cursor..=new.end).next() else { break };
             // What fits behind the buffer before it is not compared with what lies further on (`tcp_ooo_try_coalesce`).
             if !joins {
-                out.merged |= start < new.end;
                 out.add_duplicate(start, end.min(new.end));
             }
             held.runs.remove(&start);
             run.end = run.end.max(end);
             cursor = end;
         }
-        out.merged |= cursor >= new.end && out.duplicate.as_ref() == Some(&new);
         out.charged = self.truesize;
+        let mut swallowed = 0;
         while let Some((at, chunk)) = feed.next_piece(new.start, data_end) {
             let own = if joins { 0 } else { chunk.truesize() };
             let before = held.chunks.len();
-            let taken = held.add(at, chunk, (&mut self.charge, &mut self.truesize));
+            let (taken, gone) = held.add(at, chunk, (&mut self.charge, &mut self.truesize));
+            swallowed += gone;
             if held.chunks.len() < before + usize::from(taken) {
                 // What lay within it is gone.
                 self.pages = Pages::NONE;
@@ -361,7 +360,11 @@ impl RxQueue {
             }
             out.held |= taken;
         }
-        out.held |= new.end > data_end && out.duplicate.as_ref() != Some(&new);
+        let known = out.duplicate.as_ref() == Some(&new);
+        if !joins {
+            out.merged = swallowed + u32::from(known && !out.held);
+        }
+        out.held |= new.end > data_end && !known;
         held.runs.insert(run.start, run.end);
         self.held = Some(held);
         out.out_of_order = Some(run);
@@ -569,12 +572,13 @@ impl Held {
     }
 
     /// Adds a piece, and its charges, ours and Linux's, unless one buffer has all of it; what lies within it goes
-    /// (`tcp_data_queue_ofo`). True when it was taken.
-    fn add(&mut self, at: u64, mut chunk: Chunk, (charge, truesize): (&mut u32, &mut u32)) -> bool {
+    /// (`tcp_data_queue_ofo`). Whether it was taken, and how many buffers went.
+    fn add(&mut self, at: u64, mut chunk: Chunk, (charge, truesize): (&mut u32, &mut u32)) -> (bool, u32) {
         let end = at + chunk.len() as u64;
         if self.buffer_end(at, end) >= end {
-            return false;
+            return (false, 0);
         }
+        let mut gone = 0;
         // A buffer that begins before it stays whole: what both have is left out here, unless the next buffer has the rest.
         let shared =
             Some(self.shared_end(at, end)).filter(|shared| self.buffer_end(*shared, end) < end).unwrap_or(0);
@@ -587,6 +591,7 @@ impl Held {
             self.bytes -= piece.len() as u32;
             *charge -= piece.charge();
             *truesize -= piece.truesize();
+            gone += u32::from(piece.truesize() > 0);
         }
         self.bytes += chunk.len() as u32;
         *charge += chunk.charge();
@@ -598,7 +603,7 @@ impl Held {
             *truesize -= before.lend_buffer(&mut chunk);
         }
         self.chunks.insert(at, chunk);
-        true
+        (true, gone)
     }
 
     /// Where a buffer of several pieces ends that begins before the offset, and has pieces from there on, as [`Self::buffer_end`]; 0 where

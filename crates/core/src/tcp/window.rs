@@ -350,8 +350,8 @@ impl RcvWindow {
     pub fn select(&mut self, cx: &mut Cx<'_>, rcv_nxt: Seq, charge: u32, rcv_mss: u32) -> (u16, bool) {
         let old = self.wnd;
         if core::mem::take(&mut self.no_room) {
+            // Not counted as one that was full in good order (`tcp_select_window`).
             (self.wnd, self.wup) = (0, rcv_nxt);
-            cx.count.tcp_ext.tcp_to_zero_window_adv += u64::from(old != 0);
             return (0, true);
         }
         let open = self.open(rcv_nxt);

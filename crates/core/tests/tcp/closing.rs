@@ -197,6 +197,12 @@ fn lingering_for_zero_seconds_resets() {
     p.expect("R. 101 ack 1");
     p.quiet();
     assert_eq!((p.sockets(), p.stack.counters().tcp.estab_resets), (1, 1));
+    // So it counts where there is nobody yet who could hear of it.
+    let mut p = Peer::connecting(Shape { options, ..Shape::default() });
+    p.expect("S 0");
+    p.close();
+    p.quiet();
+    assert_eq!(p.stack.counters().tcp_ext.tcp_abort_on_data, 1);
     // With a time the close itself is graceful; waiting is the facade's business.
     let options = |o: &mut lowwater_core::tcp::SocketOptions| o.linger = Some(Duration::from_secs(5));
     let mut p = Peer::server(Shape { options, ..Shape::default() });
@@ -321,4 +327,25 @@ fn the_application_hears_that_the_connection_is_over() {
     p.expect("F. 1 ack 2");
     p.inject(". 2 ack 2");
     assert!(p.events.contains(&Event::Closed(p.sock)));
+}
+
+#[test]
+fn an_acknowledgement_that_ends_it_is_one_like_any_other() {
+    // In LAST-ACK, in CLOSING, and where an orphan becomes the small object of FIN-WAIT-2.
+    for (first, second) in [(true, true), (false, true), (false, false)] {
+        let mut p = Peer::server(Shape::default());
+        if first {
+            p.inject("F. 1 ack 1");
+            p.drain();
+        }
+        p.close();
+        p.drain();
+        let before = p.stack.counters().tcp_ext.tcp_pure_acks;
+        if !first && second {
+            p.inject("F. 1 ack 1");
+            p.drain();
+        }
+        p.inject(if second { ". 2 ack 2" } else { ". 1 ack 2" });
+        assert_eq!(p.stack.counters().tcp_ext.tcp_pure_acks, before + 1, "{first} {second}");
+    }
 }

@@ -210,9 +210,11 @@ fn the_syn_ack_is_repeated_alone_and_given_up_one_try_later_than_without_data() 
     let mut p = child();
     p.write(100);
     p.expect("P. 1:101 ack 11");
+    let sent = p.stack.counters().tcp.out_segs;
     for second in [1, 3, 7, 15, 31, 63] {
         p.expect_at(second * 1_000, "S. 0 ack 11");
     }
+    assert_eq!(p.stack.counters().tcp.out_segs, sent + 6);
     p.at(126_999);
     assert_eq!(p.state(), State::SynRecv);
     p.at(127_000);
@@ -238,6 +240,7 @@ fn a_repeated_syn_gets_the_syn_ack_again() {
     p.at(300);
     p.inject(&format!("S 0:10 win 65535 mss 1460 sackOK fo {}", of_peer(KEY)));
     p.expect("S. 0 ack 11");
+    assert_eq!(p.stack.counters().tcp.out_segs, 2);
     p.inject("S 700 win 65535 mss 1460");
     p.expect("R. ack 701");
     assert_eq!(p.state(), State::SynRecv, "a foreign SYN does not end it");

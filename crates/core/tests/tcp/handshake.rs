@@ -305,6 +305,18 @@ fn a_request_survives_wrong_acks_and_dies_by_the_right_reset() {
     p.expect(". 1 ack 1");
     p.inject("R 70000");
     assert_eq!(p.stack.small_objects().0, 1);
+    // In the window but not the next number it is challenged, and that counts as anywhere.
+    let counts = |p: &Peer| {
+        let ext = &p.stack.counters().tcp_ext;
+        (ext.tcp_challenge_ack, ext.tcp_ack_skipped_challenge, ext.tcp_ack_skipped_syn_recv)
+    };
+    p.inject("R 9");
+    assert_eq!(counts(&p), (0, 1, 0), "half a second after the last answer");
+    p.at(600);
+    p.inject("R 9");
+    p.expect(". 1 ack 1");
+    p.inject(". 70000 ack 1");
+    assert_eq!(counts(&p), (1, 1, 1));
     p.inject("R 1");
     assert_eq!(p.stack.small_objects().0, 0);
     p.quiet();

@@ -95,6 +95,14 @@ fn a_syn_in_a_connection_is_challenged_wherever_it_lies() {
     assert_eq!(p.state(), State::Established);
     assert_eq!(p.stack.counters().tcp_ext.tcp_syn_challenge, 4);
     assert_eq!(p.stack.counters().tcp_ext.tcp_ack_skipped_challenge, 1);
+    assert_eq!(p.stack.counters().tcp.in_errs, 4);
+    // Once a FIN has passed it is no error (`tcp_rcv_state_process`).
+    p.at(2_000);
+    p.inject("F. 1 ack 1");
+    p.drain();
+    p.inject("S 2 win 100");
+    p.expect(". 1 ack 2");
+    assert_eq!((p.stack.counters().tcp_ext.tcp_syn_challenge, p.stack.counters().tcp.in_errs), (5, 4));
 }
 
 #[test]

@@ -92,6 +92,7 @@ impl Conn {
         match verdict {
             RequestVerdict::Drop(why) => Some(Disposition::Drop(why)),
             RequestVerdict::Reply(out) => {
+                cx.count.tcp.out_segs += 1;
                 self.out.reset = Some(Box::new(self.as_own(cx, Outgoing { label, ..out })));
                 Some(Disposition::Done)
             }
@@ -154,6 +155,7 @@ impl Conn {
         };
         // Each has a label of its own, and the connection keeps the first one's (`tcp_rtx_synack`).
         let label = child.request.sent().again;
+        cx.count.tcp.out_segs += 1;
         self.out.reset = Some(Box::new(self.as_own(cx, Outgoing { label, ..out })));
         self.tx.on_syn_ack_timeout(cx, &mut self.path);
         self.count_syn_ack_again();

@@ -129,8 +129,10 @@ impl Conn {
             && seg.ack == self.tx.snd_nxt()
     }
 
-    /// RFC 5961 section 4.2: a SYN in the window is answered with an ACK, whatever its number.
+    /// RFC 5961 section 4.2: a SYN in the window is answered with an ACK, whatever its number. In an established connection it is an error among
+    /// what came in, too (`syn_inerr`).
     fn challenge_syn(&mut self, cx: &mut Cx<'_>) -> Disposition {
+        cx.count.tcp.in_errs += u64::from(self.state == State::Established);
         cx.count.tcp_ext.tcp_syn_challenge += 1;
         self.challenge(cx);
         Disposition::Drop(DropWhy::TcpFlags)

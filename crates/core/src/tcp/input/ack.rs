@@ -79,7 +79,12 @@ impl Conn {
         }
         self.hear(cx.now);
         self.after_ack(cx, &out);
-        self.advance_state(cx, &out, seg)
+        let over = self.advance_state(cx, &out, seg);
+        if over.is_some() {
+            // Nothing of it is looked at any more, but it was an acknowledgement like any other.
+            prediction.count(cx, seg);
+        }
+        over
     }
 
     /// In SYN-RECEIVED: acknowledges our SYN and nothing that was not sent. A passive connection begins with its SYN-ACK out of

@@ -65,7 +65,7 @@ impl Prediction {
     }
 
     /// The acknowledgement of the segment was taken, or old. True for data that was predicted.
-    pub(super) fn count(self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
+    pub(super) fn count(&self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
         let ext = &mut cx.count.tcp_ext;
         let data = self.is_data(seg);
         ext.tcp_hp_hits += u64::from(data);

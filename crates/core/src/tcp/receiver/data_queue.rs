@@ -302,9 +302,7 @@ impl Receiver {
     }
 
     fn note_duplicate(&mut self, cx: &mut Cx<'_>, done: &Enqueued) {
-        if done.merged {
-            cx.count.tcp_ext.tcp_ofo_merge += 1;
-        }
+        cx.count.tcp_ext.tcp_ofo_merge += u64::from(done.merged);
         if let Some(Range { start, end }) = done.duplicate.clone() {
             let (start, end) = (self.intake.seq(start), self.intake.seq(end));
             self.set_dsack(cx, start, end);

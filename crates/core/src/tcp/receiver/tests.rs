@@ -132,6 +132,39 @@ fn a_hole_a_duplicate_and_its_filling() {
 }
 
 #[test]
+fn buffers_that_a_held_segment_makes_needless_are_counted() {
+    let mut w = World::new(0, 131_072, true, true);
+    let mut merged = |at, len| {
+        w.data(at, len, false);
+        w.count.tcp_ext.tcp_ofo_merge
+    };
+    merged(2_000, 1_000);
+    assert_eq!(merged(2_000, 1_000), 1, "all of it was there");
+    assert_eq!(merged(2_500, 1_000), 1, "each has something of its own");
+    assert_eq!(merged(1_500, 2_500), 3, "it has both");
+    assert_eq!(merged(4_000, 1_000), 3, "one behind the other");
+    assert_eq!(merged(0, 1_600), 3, "what is in order takes nothing away");
+}
+
+#[test]
+fn a_window_that_memory_shuts_is_not_one_that_was_full() {
+    let mut w = World::new(0, 131_072, true, true);
+    (0..3).for_each(|n| {
+        w.data(1_000 * n, 1_000, false);
+    });
+    w.rx.set_rcvbuf(2_304);
+    w.data(3_000, 1_000, false);
+    assert_eq!(w.count.tcp_ext.tcp_rcv_q_drop, 1);
+    assert!(w.rx.window().wnd() > 0);
+    assert_eq!((w.ack().0, w.rx.window().wnd()), (0, 0));
+    assert_eq!(w.count.tcp_ext.tcp_to_zero_window_adv, 0);
+    let mut buf = [0; 4_096];
+    w.with(|rx, cx| rx.recv(cx, &mut buf));
+    assert!(w.ack().0 > 0);
+    assert_eq!(w.count.tcp_ext.tcp_from_zero_window_adv, 1);
+}
+
+#[test]
 fn without_sack_every_segment_beyond_a_hole_is_told() {
     for (sack, acks) in [(false, 5), (true, 1)] {
         let mut w = World::new(0, 131_072, true, sack);
