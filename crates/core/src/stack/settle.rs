@@ -87,6 +87,8 @@ impl Stack {
         }
         if full {
             self.env.count.tcp_ext.tcp_time_wait_overflow += 1;
+            // It was none (`tcp_time_wait`).
+            self.env.count.tcp_ext.tw = self.env.count.tcp_ext.tw.saturating_sub(1);
             conn.yield_flow(&mut self.env.cx(self.now, Some(id)));
             return self.settle(id, Turn::NONE);
         }
@@ -103,13 +105,14 @@ impl Stack {
 
     /// The connection ends in TIME-WAIT: once nobody holds it, a small object takes its place among the flows.
     fn enter_time_wait(&mut self, id: SocketId) {
-        if self.sockets.get(id).is_none_or(|e| e.holder != Holder::Nobody) {
-            return;
-        }
+        let Some(entry) = self.sockets.get(id).filter(|e| e.holder == Holder::Nobody) else { return };
+        let begun = matches!(&entry.socket, Socket::Tcp(conn) if conn.state() == State::TimeWait);
         let had_place = self.leave_time_wait(id);
         let taken = self.small.time_waits.len() + self.small.held_time_waits;
         if !had_place && taken >= self.env.sysctl.tcp_max_tw_buckets as usize {
             self.env.count.tcp_ext.tcp_time_wait_overflow += 1;
+            // That of TIME-WAIT was counted with its beginning, and was none.
+            self.env.count.tcp_ext.tw = self.env.count.tcp_ext.tw.saturating_sub(begun.into());
             return self.retire(id);
         }
         let Some(mut entry) = self.sockets.remove(id) else { return };

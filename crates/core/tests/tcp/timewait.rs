@@ -142,6 +142,17 @@ fn the_number_of_them_is_bounded() {
     p.inject("F. 1 ack 2");
     p.expect(". 2 ack 2");
     assert_eq!((p.sockets(), p.stack.small_objects()), (1, (0, 0, 0)));
+    let counts =
+        |p: &Peer| (p.stack.counters().tcp_ext.tcp_time_wait_overflow, p.stack.counters().tcp_ext.tw);
+    assert_eq!(counts(&p), (1, 0));
+    // So where somebody holds it.
+    let sysctl = Sysctl { tcp_max_tw_buckets: 0, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { sysctl, ..Shape::default() });
+    p.shutdown(How::Both);
+    p.expect("F. 1 ack 1");
+    p.inject("F. 1 ack 2");
+    p.expect(". 2 ack 2");
+    assert_eq!((p.state(), counts(&p)), (State::Close, (1, 0)));
 }
 
 /// The peer's connection 5000 is in TIME-WAIT with timestamps; the stack's next active open goes to the peer's port 5000 from 80.
