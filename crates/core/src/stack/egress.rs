@@ -105,8 +105,7 @@ impl Stack {
             };
             let owner = (out.charge > 0).then(|| Owner::new(FlowId::of(id), out.charge));
             let tuple = *conn.tuple();
-            let own = u16::from(out.label);
-            let (label, asks_below) = (if own > 0 { own } else { conn.label() }, conn.asks_what_is_below());
+            let (label, asks_below) = (conn.label_of(&out), conn.asks_what_is_below());
             let handed = Handed::of(&out);
             let failed = match entry.path.as_mut().filter(|_| reachable) {
                 Some(path) => {

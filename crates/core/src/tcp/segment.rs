@@ -168,8 +168,6 @@ pub struct Outgoing {
     pub priority: Option<u8>,
     /// Who keeps routers from fragmenting it.
     pub whole: Whole,
-    /// Its flow label, after so many others; 0 for the flow's of now.
-    pub label: u8,
     /// Credit that the flow has charged for it; 0 for what no flow pays for.
     pub charge: u32,
     /// Earliest departure.
@@ -218,7 +216,6 @@ impl Outgoing {
             ttl: None,
             priority: None,
             whole: Whole::AsSet,
-            label: 0,
             attempt: None,
             asks: None,
             charge: 0,

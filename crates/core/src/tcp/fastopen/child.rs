@@ -34,6 +34,14 @@ impl Conn {
         }
     }
 
+    /// The flow label of what it hands down, after so many others. Each of a child's SYN-ACKs has one of its own, and the connection keeps the
+    /// first one's (`tcp_rtx_synack`).
+    #[must_use]
+    pub fn label_of(&self, out: &Outgoing) -> u16 {
+        let child = self.child().filter(|_| out.repr.flags.contains(TcpFlags::SYN));
+        child.map_or_else(|| self.label(), |child| child.request.label())
+    }
+
     /// Accepted with its SYN, it takes the window there for a scaled one until the size of segments is settled anew
     /// (`tcp_create_openreq_child`).
     pub(in crate::tcp) fn takes_window_for_scaled(&self) -> bool {
@@ -84,7 +92,6 @@ impl Conn {
         let Some(Open::Child(child)) = self.rest.fast.as_deref_mut() else { return None };
         let before = child.request.sent().again;
         let verdict = child.request.input_child(cx, seg, nxt);
-        let label = child.request.sent().again;
         if child.request.sent().again > before {
             // The SYN came again, and so did its answer.
             self.count_syn_ack_again();
@@ -93,7 +100,7 @@ impl Conn {
             RequestVerdict::Drop(why) => Some(Disposition::Drop(why)),
             RequestVerdict::Reply(out) => {
                 cx.count.tcp.out_segs += 1;
-                self.out.reset = Some(Box::new(self.as_own(cx, Outgoing { label, ..out })));
+                self.out.reset = Some(Box::new(self.as_own(cx, out)));
                 Some(Disposition::Done)
             }
             // A SYN that does not belong here is told so, but does not end what a cookie has begun.
@@ -153,10 +160,8 @@ impl Conn {
         let Some(out) = child.request.resend(cx, retries, self.options.rto_max_ms) else {
             return self.give_up(cx);
         };
-        // Each has a label of its own, and the connection keeps the first one's (`tcp_rtx_synack`).
-        let label = child.request.sent().again;
         cx.count.tcp.out_segs += 1;
-        self.out.reset = Some(Box::new(self.as_own(cx, Outgoing { label, ..out })));
+        self.out.reset = Some(Box::new(self.as_own(cx, out)));
         self.tx.on_syn_ack_timeout(cx, &mut self.path);
         self.count_syn_ack_again();
     }

@@ -218,7 +218,6 @@ impl Conn {
             ttl: self.options.ttl_of(self.tuple.is_v6()),
             priority: self.options.queue_priority(),
             whole: self.options.whole(),
-            label: 0,
             charge,
             depart_at: plan.departure,
             attempt: plan.attempt,
