@@ -130,6 +130,9 @@ impl Stack {
                 self.drain(door);
             }
         }
+        if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            conn.on_taken(&self.env.cx(self.now, Some(id)));
+        }
         self.settle(id, Turn::AGAIN);
         budget
     }

@@ -17,6 +17,8 @@ pub(super) struct SendWindow {
     pub(super) pushed: Seq,
     /// Where in the stream what was pushed out ended (`output/within.rs`), when a write last found the buffer full.
     pub(super) full_from: u64,
+    /// What the packet that was given last leaves to a writer, where the queue below takes it.
+    pub(super) room: Room,
     /// SND.UP: one behind the last urgent byte (`snd_up`); SND.UNA when there is none.
     pub(super) up: Seq,
     /// The largest super-packet of the device that the route leads to.
@@ -40,9 +42,21 @@ impl Gso {
     }
 }
 
+/// What a packet of new data leaves to a writer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Room {
+    /// Nothing, or the writer knows.
+    #[default]
+    None,
+    /// Room in the send buffer, which may grow as well.
+    Grows,
+    /// Room in the send buffer.
+    Stays,
+}
+
 impl SendWindow {
     pub(super) const fn new(wnd: u32, wl1: Seq, iss: Seq) -> Self {
-        Self { wnd, wl1, sml: iss, pushed: iss, full_from: 0, up: iss, gso: Gso::LARGEST }
+        Self { wnd, wl1, sml: iss, pushed: iss, full_from: 0, room: Room::None, up: iss, gso: Gso::LARGEST }
     }
 
     /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`).

@@ -210,11 +210,12 @@ fn the_syn_ack_is_repeated_alone_and_given_up_one_try_later_than_without_data() 
     let mut p = child();
     p.write(100);
     p.expect("P. 1:101 ack 11");
-    let sent = p.stack.counters().tcp.out_segs;
-    for second in [1, 3, 7, 15, 31, 63] {
+    let counts = |p: &Peer| (p.stack.counters().tcp.out_segs, p.stack.counters().tcp.retrans_segs);
+    let (out, again) = counts(&p);
+    for (n, second) in (1..).zip([1, 3, 7, 15, 31, 63]) {
         p.expect_at(second * 1_000, "S. 0 ack 11");
+        assert_eq!(counts(&p), (out + n, again + n), "each is made, and goes again (`tcp_rtx_synack`)");
     }
-    assert_eq!(p.stack.counters().tcp.out_segs, sent + 6);
     p.at(126_999);
     assert_eq!(p.state(), State::SynRecv);
     p.at(127_000);
@@ -237,10 +238,13 @@ fn data_sent_early_is_repeated_only_after_the_last_ack() {
 #[test]
 fn a_repeated_syn_gets_the_syn_ack_again() {
     let mut p = child();
+    let counts = |p: &Peer| (p.stack.counters().tcp.out_segs, p.stack.counters().tcp.retrans_segs);
+    let (out, again) = counts(&p);
     p.at(300);
     p.inject(&format!("S 0:10 win 65535 mss 1460 sackOK fo {}", of_peer(KEY)));
     p.expect("S. 0 ack 11");
-    assert_eq!(p.stack.counters().tcp.out_segs, 2);
+    // Both as one that is made and as one that goes again (`tcp_rtx_synack`).
+    assert_eq!(counts(&p), (out + 1, again + 1));
     p.inject("S 700 win 65535 mss 1460");
     p.expect("R. ack 701");
     assert_eq!(p.state(), State::SynRecv, "a foreign SYN does not end it");

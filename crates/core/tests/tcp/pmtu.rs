@@ -201,6 +201,32 @@ fn a_probe_that_arrives_makes_segments_larger() {
     assert_eq!(p.info().snd_ssthresh, 0x7fff_ffff);
 }
 
+/// It leaves now, and would say by its timestamp that it has left when the pace allows: behind it, an acknowledgement must not say less.
+#[test]
+fn a_probe_waits_for_the_pace_lest_timestamps_go_back() {
+    let sysctl = Sysctl { tcp_mtu_probing: 2, ..Sysctl::default() };
+    let options = |o: &mut SocketOptions| o.max_pacing_rate = 100_000;
+    let syn = "win 65535 mss 1460 sackOK ts 1/0";
+    let mut p = Peer::client(Shape { syn, sysctl, options, ..Shape::default() });
+    p.write(40_000);
+    let mut stamps = Vec::new();
+    let mut read = 1;
+    for ms in 1..2_000 {
+        for (_, seg) in p.run_to(ms) {
+            stamps.extend(seg.ts.map(|(value, _)| value));
+            if let Some(seq) = seg.seq.filter(|_| seg.len > 0) {
+                // Two at once, the first of which comes out of order: it is acknowledged by itself, at once.
+                let ts = format!("ack {} ts {}/0", seq + seg.len, 100 + ms);
+                p.inject_more(&format!(". {}:{} {ts}", read + 10, read + 20));
+                p.inject_more(&format!(". {read}:{} {ts}", read + 10));
+                read += 20;
+            }
+        }
+    }
+    assert!(probes(&p).0 > 0 && stamps.len() > 40, "{:?} {}", probes(&p), stamps.len());
+    assert!(stamps.is_sorted(), "{stamps:?}");
+}
+
 #[test]
 fn a_probe_that_is_lost_is_no_sign_of_congestion() {
     let mut p = searching();

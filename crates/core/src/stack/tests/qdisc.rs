@@ -1,12 +1,13 @@
 //! Queueing disciplines in front of the device: pacing by `fq`, and replacement while flows run.
 use super::tcp::{close_both, listen, options, transfer};
 use super::world::{World, at, v4};
-use crate::base::{Cx, DropWhy, Instant, SocketId, Wait};
+use crate::base::{Cx, DropWhy, Error, Instant, SocketId, Wait};
 use crate::credit::PACKET_CHARGE;
-use crate::device::DeviceCaps;
+use crate::device::{DeviceCaps, Submit};
 use crate::packet::Packet;
 use crate::qdisc::{Any, Dequeued, Fate, Fifo, Gone, Qdisc, Stats};
 use crate::stack::{Event, ListenAddr};
+use crate::tcp::{SendFlags, SocketOptions};
 
 pub(super) fn qdisc(w: &mut World, spec: &str) {
     let q: Any = spec.parse().expect(spec);
@@ -355,4 +356,38 @@ fn what_the_device_gave_back_and_what_waits_for_its_time_is_counted() {
     assert_eq!((stats(&w).qlen, stats(&w).backlog, stats(&w).requeues), (before.0, before.1, 2));
     qdisc(&mut w, "pfifo");
     assert_eq!(stats(&w).requeues, 0, "another discipline counts for itself");
+}
+
+#[test]
+fn a_packet_that_the_queue_refuses_leaves_a_writer_no_room() {
+    for (limit, told) in [(1, false), (2, true)] {
+        let mut w = World::plain();
+        qdisc(&mut w, &format!("pfifo limit {limit}"));
+        let (client, _) = paced(&mut w, u64::MAX);
+        let (now, dev) = (w.now, w.devs[0]);
+        let lowat = SocketOptions { notsent_lowat: 2_000, nodelay: true, ..options(&w) };
+        let stack = &mut w.stacks[0];
+        stack.set_options(now, client, lowat).expect("open");
+        // A ring of one packet, which keeps it.
+        let mut ring = |_, _: Packet| Submit::Filled;
+        let record = SendFlags { eor: true, ..super::tcp::NO_FLAGS };
+        for (bytes, taken) in [(1, 1), (999, 999), (2_200, 2_200)] {
+            assert_eq!(stack.tcp_send(now, client, &vec![0; bytes], record), Ok(taken));
+            if bytes < 1_000 {
+                stack.transmit(now, dev, 8, &mut ring);
+            }
+        }
+        let full = Err(Error::WouldBlock);
+        // What was said of room before says nothing from here on.
+        while stack.next_event().is_some() {}
+        assert_eq!(stack.tcp_send(now, client, &[0], record), full);
+        // 2,200 bytes wait. With a segment of 1,460 less the rest is less than half the limit.
+        let refused = stack.counters().drops(DropWhy::QueueFull);
+        stack.transmit(now, dev, 8, &mut ring);
+        assert_eq!(stack.counters().drops(DropWhy::QueueFull) - refused, u64::from(!told));
+        let events: Vec<Event> = core::iter::from_fn(|| stack.next_event()).collect();
+        assert_eq!(events.contains(&Event::Writable(client)), told, "limit {limit}: {events:?}");
+        let taken = stack.tcp_send(now, client, &[0], record);
+        assert_eq!(taken, if told { Ok(1) } else { full });
+    }
 }

@@ -99,8 +99,7 @@ impl Conn {
         match verdict {
             RequestVerdict::Drop(why) => Some(Disposition::Drop(why)),
             RequestVerdict::Reply(out) => {
-                cx.count.tcp.out_segs += 1;
-                self.out.reset = Some(Box::new(self.as_own(cx, out)));
+                self.give_for_request(cx, out);
                 Some(Disposition::Done)
             }
             // A SYN that does not belong here is told so, but does not end what a cookie has begun.
@@ -160,10 +159,18 @@ impl Conn {
         let Some(out) = child.request.resend(cx, retries, self.options.rto_max_ms) else {
             return self.give_up(cx);
         };
-        cx.count.tcp.out_segs += 1;
-        self.out.reset = Some(Box::new(self.as_own(cx, out)));
+        self.give_for_request(cx, out);
         self.tx.on_syn_ack_timeout(cx, &mut self.path);
         self.count_syn_ack_again();
+    }
+
+    /// What the request says leaves with the connection's turn, and counts as any segment: a SYN-ACK again both as one that is made and as one that
+    /// goes again (`tcp_rtx_synack`). Several in a row before that turn are one.
+    fn give_for_request(&mut self, cx: &mut Cx<'_>, out: Outgoing) {
+        let first = self.out.reset.is_none();
+        cx.count.tcp.out_segs += u64::from(first);
+        cx.count.tcp.retrans_segs -= u64::from(!first && out.repr.flags.contains(TcpFlags::SYN));
+        self.out.reset = Some(Box::new(self.as_own(cx, out)));
     }
 
     /// A SYN-ACK that goes again is this connection's: by its options and path as they are by now, and with ECT where data was the last

@@ -18,7 +18,7 @@ use super::conn::Conn;
 use super::fastopen::fact;
 use super::pending::Round;
 use super::segment::Outgoing;
-use super::send_window::Gso;
+use super::send_window::{Gso, Room};
 use super::sender::{Before, Probe, Resend, Rexmit, SendPlan};
 use super::seq::Seq;
 use super::state::State;
@@ -35,6 +35,7 @@ impl Conn {
     /// The next segment, or `None` when there is nothing more to send now; the reason has been counted. Call it until it
     /// returns `None`, or come back later: nothing is lost.
     pub fn output(&mut self, cx: &mut Cx<'_>, caps: &PathCaps) -> Option<Outgoing> {
+        self.on_taken(cx);
         if let Some(reset) = self.out.reset.take() {
             return Some(*reset);
         }
@@ -389,16 +390,23 @@ impl Conn {
             self.rx.ack.count_duplicate();
         }
         self.out.burst.segs += u32::from(plan.segs);
-        if self.tx.queue_ref().nxt() > self.snd.full_from {
-            self.check_space(cx);
-        } else {
-            // In Linux this has left before the writer found the buffer full, and lets it not grow.
-            self.wake_writer(cx);
-        }
+        // In Linux what the writer had handed over before it found the buffer full has left by then, and lets it not grow.
+        let grows = self.tx.queue_ref().nxt() > self.snd.full_from;
+        self.snd.room = if grows { Room::Grows } else { Room::Stays };
         Some(self.data_segment(cx, &plan, false))
     }
 
-    fn pacing_gate(&mut self, now: Instant) -> Result<(), Wait> {
+    /// The packet that was given last is not with the flow any more: a writer hears of the room that it has left. Never before, since one
+    /// that the queue below refuses leaves none (`tcp_write_xmit` ends when `tcp_transmit_skb` fails, before `tcp_event_new_data_sent`).
+    pub fn on_taken(&mut self, cx: &Cx<'_>) {
+        match core::mem::take(&mut self.snd.room) {
+            Room::None => {}
+            Room::Grows => self.check_space(cx),
+            Room::Stays => self.wake_writer(cx),
+        }
+    }
+
+    pub(super) fn pacing_gate(&mut self, now: Instant) -> Result<(), Wait> {
         match self.path.pacing.not_before(now) {
             Some(at) => {
                 self.timers.pace = Some(at);

@@ -4,6 +4,7 @@ use crate::path::congestion::CaState;
 use crate::path::plpmtud::CWND_MIN;
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::Outgoing;
+use crate::tcp::send_window::Room;
 
 impl Conn {
     /// A probe, where the search wants one and nothing speaks against it. The error says that it is worth waiting for.
@@ -28,6 +29,9 @@ impl Conn {
         if in_flight + 2 > cwnd {
             return if in_flight == 0 { Ok(None) } else { Err(Wait::MtuProbe) };
         }
+        // It leaves now, and would say that it has left later, before an acknowledgement that says now (RFC 7323 section 5.3). Linux stamps all by
+        // the pace and does not wait (`tcp_mtu_probe` comes before `tcp_pacing_check`).
+        self.pacing_gate(cx.now)?;
         let Some((plan, span)) = self.tx.commit_mtu_probe(cx, &mut self.path, size) else {
             return Ok(None);
         };
@@ -37,7 +41,7 @@ impl Conn {
         // It is worth two packets.
         self.path.window.set_cwnd(cx, cwnd - 1);
         self.out.burst.segs += u32::from(plan.segs);
-        self.check_space(cx);
+        self.snd.room = Room::Grows;
         Ok(Some(self.data_segment(cx, &plan, false)))
     }
 

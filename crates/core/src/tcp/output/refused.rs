@@ -4,6 +4,7 @@ use crate::packet::Owner;
 use crate::tcp::conn::Conn;
 use crate::tcp::recovery::rto::RESOURCE_PROBE_INTERVAL;
 use crate::tcp::segment::{Handed, Question};
+use crate::tcp::send_window::Room;
 use crate::tcp::sender::{Errand, Rexmit};
 
 impl Conn {
@@ -13,6 +14,7 @@ impl Conn {
     /// may go once more.
     pub fn on_refused(&mut self, cx: &mut Cx<'_>, handed: &Handed, congested: bool) -> bool {
         let charge = handed.charge;
+        self.snd.room = Room::None;
         let Some(attempt) = &handed.attempt else {
             // An acknowledgement counts as congestion too, and is not repeated.
             if congested && self.state.is_synchronized() {
