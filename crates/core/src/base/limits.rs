@@ -55,6 +55,8 @@ pub const SCTP_NOTES_MAX: usize = 64;
 pub const SCTP_NOTE_BYTES_MAX: u32 = 65_536;
 /// Send buffers whose worth of messages that failed may wait to be read, as notifications; later ones are dropped and counted.
 pub const SCTP_FAILED_SNDBUFS: usize = 2;
+/// Cookies of SCTP that a stack remembers to have used, to know copies of them.
+pub const SCTP_USED_COOKIES_MAX: usize = 1_024;
 /// Answers of one kind that wait to be sent to one peer.
 pub const SCTP_REPLIES_MAX: usize = 8;
 /// Bytes of parameters that we do not know and report to their sender.

@@ -55,6 +55,8 @@ pub(super) struct Plpmtud {
     /// What the answer must carry; 0 when no probe is out.
     nonce: u64,
     wanted: bool,
+    /// The time for one came while the path was not active.
+    put_off: bool,
     deadline: Instant,
 }
 
@@ -72,6 +74,7 @@ impl Plpmtud {
             limit: u16::MAX,
             nonce: 0,
             wanted: false,
+            put_off: false,
             deadline: now,
         }
     }
@@ -164,6 +167,14 @@ impl Plpmtud {
         }
     }
 
+    /// What is as long as packets are stayed without answer. Where nothing that long has ever passed it may be for its length: until the search says
+    /// otherwise packets are no longer than what has (RFC 8899 section 4.3).
+    fn suspect(&mut self) {
+        if self.phase == Phase::Search {
+            self.limit = self.limit.min(self.good);
+        }
+    }
+
     fn on_timer(&mut self, now: Instant, interval: Duration) {
         self.deadline = now + interval;
         if self.nonce != 0 {
@@ -213,7 +224,27 @@ impl Assoc {
             plpmtud.on_timer(cx.now, interval);
             self.apply_plpmtu(id);
         } else {
+            plpmtud.put_off = true;
             plpmtud.deadline = cx.now + interval;
+        }
+    }
+
+    /// T3-rtx ran out on this path.
+    pub(super) fn suspect_length(&mut self, id: PathId) {
+        if let Some(plpmtud) = &mut self.paths.get_mut(id).room.plpmtud {
+            plpmtud.suspect();
+            self.apply_plpmtu(id);
+        }
+    }
+
+    /// The path answers a HEARTBEAT. Where it was not active when the time for a probe came, that goes now: a black hole fails the path with what
+    /// is too long for it and heals it with a HEARTBEAT, over and over, and may never let it be active at the times of the search.
+    pub(super) fn take_up_probing(&mut self, cx: &Cx<'_>, id: PathId) {
+        let path = self.paths.get_mut(id);
+        let active = path.state() == PathState::Active;
+        let Some(plpmtud) = &mut path.room.plpmtud else { return };
+        if active && core::mem::take(&mut plpmtud.put_off) {
+            self.on_probe_timer(cx, id);
         }
     }
 

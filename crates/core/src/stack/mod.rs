@@ -39,6 +39,7 @@ use crate::ip::{Ip, Outbox};
 use crate::offload::{Coalesced, Gro};
 use crate::packet::{Owner, Packet};
 use crate::sctp::handshake::cookie::CookieKeys;
+use crate::sctp::handshake::used::UsedCookies;
 use crate::socket::ports::Ports;
 use crate::socket::{Events, Facts, Holder, Place, RequestEntry, Table, TwEntry, TwId};
 use crate::tcp::syncookie::SynCookies;
@@ -91,6 +92,8 @@ struct Openers {
     fastopen: FastOpenHost,
     cookies: SynCookies,
     sctp: CookieKeys,
+    /// Of SCTP, those that came back.
+    used: UsedCookies,
     /// Headers of the SYN at hand, for listeners that save them.
     syn_head: Vec<u8>,
 }
@@ -143,6 +146,7 @@ impl Stack {
             fastopen: FastOpenHost::new(&env.rng),
             cookies: SynCookies::new(&mut env.rng.fork("syncookies")),
             sctp: CookieKeys::new(env.rng.fork("sctp-cookies"), now),
+            used: UsedCookies::default(),
             syn_head: Vec::new(),
         };
         let mut stack = Self {

@@ -5,7 +5,7 @@ use lowwater_core::base::{Duration, Error};
 use lowwater_core::sctp::{Reliability, SctpOptions, SendInfo, State};
 use lowwater_core::stack::Event;
 use lowwater_core::tcp::Ready;
-use lowwater_wire::sctp::chunk_kind as kind;
+use lowwater_wire::sctp::{Chunk, Tlvs, chunk_kind as kind};
 use std::net::SocketAddr;
 
 #[test]
@@ -267,5 +267,35 @@ fn acknowledge_nothing(chunks: &mut [u8]) {
             _ => {}
         }
         at += usize::from(half(chunks, at + 2)).next_multiple_of(4);
+    }
+}
+
+/// A HEARTBEAT that was late is answered when its sender has ended the association, who says so by an ABORT that overtakes his SHUTDOWN COMPLETE:
+/// both say the same, and nothing was lost.
+#[test]
+fn an_abort_of_who_has_ended_the_association_completes_a_shutdown() {
+    for reflected in [true, false] {
+        let mut w = World::new();
+        let (a, b) = w.pair();
+        w.rule = Box::new(|c| {
+            let complete = c.from == A && c.kinds().contains(&kind::SHUTDOWN_COMPLETE);
+            if complete { Fate::Lose } else { Fate::Deliver(ms(10)) }
+        });
+        let (ports, tags) = ((w.stacks[A].local_addr(a).unwrap().port(), 5_000), w.info(B, b).tags);
+        let now = w.now;
+        w.stacks[A].sctp_shutdown(now, a).unwrap();
+        w.pass(ms(50));
+        assert_eq!(w.info(B, b).state, State::ShutdownAckSent);
+        // With the tag of whoever knows the association no more, or of one who still has it.
+        let tag = if reflected { tags.1 } else { tags.0 };
+        w.inject(B, ports, tag, &bytes(&[Chunk::Abort(reflected, Tlvs::new(&[]))]));
+        w.pass(ms(1));
+        let now = w.now;
+        let error = (!reflected).then_some(Error::Reset);
+        assert_eq!((w.info(B, b).state, w.stacks[B].take_error(b)), (State::Closed, error));
+        let ended = w.stacks[B].sctp_recv(now, b, 10);
+        assert!(!reflected || ended == Ok(None), "{ended:?}");
+        let sctp = &w.stacks[B].counters().sctp;
+        assert_eq!((sctp.shutdowns, sctp.aborteds), if reflected { (1, 0) } else { (0, 1) });
     }
 }

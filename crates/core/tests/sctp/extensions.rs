@@ -477,6 +477,41 @@ fn a_forward_tsn_that_cannot_be_is_dropped() {
     }
 }
 
+/// What has a number keeps its length. Where the search has not seen so much pass it goes again in fragments that do, with the first timeout.
+#[test]
+fn what_was_sent_before_a_search_found_a_black_hole_goes_again_in_fragments() {
+    let (mut w, a, b) = pair(&Sysctl { sctp_plpmtud_probe_interval: 5_000, ..Sysctl::default() });
+    // A fragment of IP has no chunks here, and is not longer than the path is known to carry.
+    w.rule = Box::new(|c| if c.chunks.len() + 32 > 1_300 { Fate::Lose } else { Fate::Deliver(ms(10)) });
+    for _ in 0..4 {
+        w.send(A, a, &[7; 5_000], SendInfo::default());
+    }
+    w.pass(Duration::from_secs(5));
+    assert_eq!((w.messages(B, b).len(), w.info(A, a).unacked), (4, 0));
+    let longest = w.log.iter().filter(|l| l.kinds.is_empty()).map(|l| l.bytes).max();
+    assert!(longest.is_some_and(|longest| longest <= 1_300), "{longest:?}");
+}
+
+/// A black hole has a path fail with each timeout of what is too long for it, and live again with each HEARTBEAT. The search goes on though it is
+/// not active whenever the time for a probe comes.
+#[test]
+fn a_path_that_fails_and_lives_in_turn_is_searched() {
+    for offset in (0..500).step_by(50) {
+        let mut sysctl = Sysctl { sctp_plpmtud_probe_interval: 5_000, ..Sysctl::default() };
+        for (name, value) in [("rto_initial", 500), ("rto_min", 500), ("rto_max", 500), ("pf_retrans", 0)] {
+            sysctl.set(&format!("sctp.{name}"), &value.to_string()).unwrap();
+        }
+        sysctl.set("sctp.association_max_retrans", "1000").unwrap();
+        let (mut w, a, b) = pair(&sysctl);
+        w.pass(Duration::from_secs(60) + ms(offset));
+        assert_eq!(w.info(A, a).paths[0].mtu, 1_500);
+        w.rule = Box::new(|c| if c.chunks.len() + 32 > 1_300 { Fate::Lose } else { Fate::Deliver(ms(10)) });
+        w.send(A, a, &[7; 5_000], SendInfo::default());
+        w.pass(Duration::from_secs(100));
+        assert_eq!((w.messages(B, b).len(), w.info(A, a).unacked), (1, 0), "{offset}");
+    }
+}
+
 /// Links that drop what is longer than 1,300 bytes and say nothing: the search finds that to a few bytes, and messages pass.
 #[test]
 fn probes_find_the_mtu_of_a_path_whose_routers_are_silent() {

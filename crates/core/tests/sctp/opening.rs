@@ -263,3 +263,76 @@ fn the_first_data_of_who_was_called_waits_as_long_as_the_handshake_says() {
         assert_eq!(at[1].since(at[0]), ms(timeout), "{delay} ms");
     }
 }
+
+/// A COOKIE ECHO that comes twice, the second time when its association is over: it opens none that the peer knows nothing of, and the
+/// message behind it is not delivered once more.
+#[test]
+fn a_copy_of_a_cookie_opens_no_second_association() {
+    for aborted in [false, true] {
+        let mut w = World::new();
+        w.rule = Box::new(|c| {
+            let echo = c.kinds().contains(&kind::COOKIE_ECHO);
+            if echo { Fate::Twice(ms(10), ms(2_000)) } else { Fate::Deliver(ms(10)) }
+        });
+        let options = w.options();
+        let listener = w.listen(options.clone());
+        let a = w.connect(options);
+        w.send(A, a, b"once", SendInfo::default());
+        let mut server = None;
+        w.run(Duration::from_secs(1), |w| {
+            let now = w.now;
+            server = server.or_else(|| w.stacks[B].sctp_accept(now, listener).ok().map(|(id, _)| id));
+            server.is_some()
+        });
+        let b = server.expect("accepted");
+        w.pass(ms(300));
+        assert_eq!(w.messages(B, b), [b"once"]);
+        let now = w.now;
+        if aborted {
+            w.stacks[B].abort(now, b).unwrap();
+        } else {
+            w.stacks[B].sctp_shutdown(now, b).unwrap();
+        }
+        w.pass(ms(300));
+        assert_eq!(w.info(A, a).state, State::Closed);
+        let now = w.now;
+        let _ = w.stacks[B].close(now, b);
+        let _ = w.stacks[A].close(now, a);
+        assert_eq!(w.sent(A, kind::COOKIE_ECHO), 1);
+        w.pass(Duration::from_secs(2));
+        let now = w.now;
+        assert_eq!(w.stacks[B].sctp_accept(now, listener).err(), Some(Error::WouldBlock));
+        assert_eq!(w.stacks[B].counters().sctp.curr_estab, 0);
+        // It is told that nothing comes of it, in case somebody waits for that.
+        assert_eq!(w.sent(B, kind::ABORT), 1 + usize::from(aborted));
+        // The next association is none of that business.
+        let (a, b) = (w.connect(w.options()), listener);
+        w.pass(ms(500));
+        assert_eq!(w.info(A, a).state, State::Established);
+        assert!(w.stacks[B].sctp_accept(w.now, b).is_ok());
+    }
+}
+
+/// The server took the cookie and aborted, and nothing of that arrived: who sends it again hears that it is over, as soon as that arrives.
+#[test]
+fn a_cookie_that_comes_again_after_an_abort_is_refused() {
+    let mut w = World::new();
+    w.rule = Box::new(|c| {
+        let lost = c.from == B && !c.kinds().contains(&kind::INIT_ACK);
+        if lost { Fate::Lose } else { Fate::Deliver(ms(10)) }
+    });
+    let options = w.options();
+    let listener = w.listen(options.clone());
+    let a = w.connect(options);
+    w.pass(ms(100));
+    let now = w.now;
+    let (b, _) = w.stacks[B].sctp_accept(now, listener).unwrap();
+    w.stacks[B].abort(now, b).unwrap();
+    w.pass(ms(100));
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    assert_eq!(w.info(A, a).state, State::CookieEchoed);
+    w.pass(Duration::from_secs(4));
+    let now = w.now;
+    assert_eq!((w.info(A, a).state, w.stacks[A].take_error(a)), (State::Closed, Some(Error::Refused)));
+    assert_eq!(w.stacks[B].sctp_accept(now, listener).err(), Some(Error::WouldBlock));
+}

@@ -3,9 +3,12 @@ use crate::world::*;
 use lowwater_core::base::limits::{SCTP_NOTES_MAX, SCTP_REPLIES_MAX};
 use lowwater_core::base::{Duration, Error, Rng, SocketId, Sysctl};
 use lowwater_core::sctp::{
-    Notification, Outcome, Received, Reconfigurable, ResetWhat, SctpOptions, SendInfo, State, Subscriptions,
+    Notification, Outcome, Received, Reconfigurable, Reliability, ResetWhat, SctpOptions, SendInfo, State,
+    Subscriptions,
 };
-use lowwater_wire::sctp::{Chunk, Param, Reset, Tlvs, chunk_kind as kind};
+use lowwater_wire::sctp::{Chunk, Chunks, ForwardStream, Param, Reset, Tlvs, chunk_kind as kind};
+use std::cell::RefCell;
+use std::rc::Rc;
 use zerocopy::network_endian::U16;
 
 fn sysctl() -> Sysctl {
@@ -308,5 +311,73 @@ fn requests_at_random() {
             w.read(B, b);
         }
         w.pass(Duration::from_secs(30));
+    }
+}
+
+/// A message came, though no SACK said so, and its stream began anew: who gives it up then tells nothing of a number that there is no more,
+/// or the messages behind it would be taken for old ones.
+#[test]
+fn what_is_given_up_when_its_stream_has_begun_anew_skips_nothing_there() {
+    let (mut w, a, b) = pair(1);
+    for _ in 0..5 {
+        w.send(A, a, b"old", on(3));
+    }
+    w.pass(ms(500));
+    let skips = Rc::new(RefCell::new(Vec::new()));
+    let seen = skips.clone();
+    w.rule = Box::new(move |c| {
+        for raw in Chunks::new(c.chunks) {
+            if let Ok(Chunk::ForwardTsn(_, streams)) = Chunk::parse(&raw.unwrap()) {
+                seen.borrow_mut().push(streams.len());
+            }
+        }
+        if c.from == B && c.kinds() == [kind::SACK] { Fate::Lose } else { Fate::Deliver(ms(10)) }
+    });
+    w.send(A, a, b"late", SendInfo { reliability: Reliability::Lifetime(ms(50)), ..on(3) });
+    w.pass(ms(30));
+    let now = w.now;
+    w.stacks[A].sctp_reset_streams(now, a, &[3], (true, false)).unwrap();
+    w.pass(ms(2_000));
+    assert!(!skips.borrow().is_empty() && skips.borrow().iter().all(|n| *n == 0), "{skips:?}");
+    w.rule = Box::new(|_| Fate::Deliver(ms(10)));
+    for text in [b"new 0", b"new 1"] {
+        w.send(A, a, text, on(3));
+    }
+    w.pass(ms(2_000));
+    let got: Vec<Vec<u8>> = w.messages(B, b).into_iter().skip(5).collect();
+    assert_eq!(got, [&b"late"[..], b"new 0", b"new 1"]);
+}
+
+/// The same from a peer that tells it all the same, late or once more: what it says of a number that the stream can not have yet counts as old.
+#[test]
+fn a_forward_tsn_from_before_a_stream_began_anew_skips_nothing_there() {
+    for (ahead, ssn, skipped) in [(0, 3, false), (-1, 0, false), (1, 3, false), (1, 0, true), (0, 1, false)] {
+        let (mut w, a, b) = pair(1);
+        for _ in 0..5 {
+            w.send(A, a, b"old", on(3));
+        }
+        w.pass(ms(500));
+        let now = w.now;
+        w.stacks[A].sctp_reset_streams(now, a, &[3], (true, false)).unwrap();
+        w.pass(ms(500));
+        assert_eq!(w.messages(B, b).len(), 5);
+        let (tag, cum) = (w.info(B, b).tags.0, w.info(B, b).cum_tsn);
+        let ports = (w.stacks[A].local_addr(a).unwrap().port(), 5_000);
+        let streams = [ForwardStream::new(3, ssn)];
+        w.inject(B, ports, tag, &bytes(&[Chunk::ForwardTsn(cum.wrapping_add_signed(ahead), &streams)]));
+        w.pass(ms(1));
+        // One that A has not sent takes the number of the first.
+        for text in [b"new 0", b"new 1"] {
+            w.send(A, a, text, on(3));
+        }
+        w.pass(ms(500));
+        let got = w.messages(B, b);
+        let all = [b"new 0".to_vec(), b"new 1".to_vec()];
+        let come = if ahead > 0 { &all[1..] } else { &all[..] };
+        match (ahead > 0, skipped) {
+            // Its TSN is taken, so that the first message counts as old; the second waits for it, unless it is skipped.
+            (true, false) => assert!(got.is_empty(), "{got:?}"),
+            _ => assert_eq!(got, come, "{ahead} {ssn}"),
+        }
     }
 }

@@ -2,3 +2,4 @@
 pub mod cookie;
 pub mod init;
 pub mod restart;
+pub mod used;

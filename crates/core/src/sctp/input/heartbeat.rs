@@ -62,6 +62,7 @@ impl Assoc {
             path.update_rate(cx);
         }
         self.on_alive(id, true);
+        self.take_up_probing(cx, id);
         self.ask_next(cx);
     }
 }

@@ -179,6 +179,9 @@ impl Assoc {
                 cx.count.dropped(DropWhy::SctpTag);
                 reading.stop = true;
             }
+            // The peer has no association any more, and ended it when it had all that we have to send: else we would not be here. It says the same of
+            // our SHUTDOWN ACK by SHUTDOWN COMPLETE (section 8.4, rule 5), which this answer to something older has overtaken.
+            Chunk::Abort(true, _) if self.state == State::ShutdownAckSent => self.on_shutdown_complete(cx),
             Chunk::Abort(_, causes) => self.on_abort(cx, *causes),
             Chunk::Error(causes) => self.on_error_chunk(cx, *causes),
             Chunk::Shutdown(cum) => self.on_shutdown(cx, *cum),

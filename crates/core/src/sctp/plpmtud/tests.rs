@@ -73,3 +73,19 @@ fn a_route_that_becomes_narrower_in_the_search_bounds_it() {
     let asked = run(&mut search, 1_100);
     assert!(asked.iter().all(|size| *size >= 1_100) && search.good == 1_100, "{search:?} {asked:?}");
 }
+
+#[test]
+fn a_timeout_makes_packets_as_long_as_has_passed_while_nothing_longer_has() {
+    let mut search = new(1_500);
+    search.suspect();
+    assert_eq!(search.limit, u16::MAX, "not even the base has passed");
+    search.nonce = 1;
+    search.on_answer();
+    assert_eq!((search.phase, search.limit), (Phase::Search, u16::MAX));
+    search.suspect();
+    assert_eq!(search.limit, BASE);
+    // The search says more, and then a timeout says nothing of lengths.
+    run(&mut search, 1_500);
+    search.suspect();
+    assert_eq!((search.phase, search.limit), (Phase::Complete, 1_500));
+}

@@ -33,6 +33,9 @@ pub(in crate::sctp) fn on_timer(assoc: &mut Assoc, cx: &mut Cx<'_>, id: PathId) 
     path.timed = None;
     path.update_rate(cx);
     assoc.tx.burst = None;
+    if !(refused || stuck) {
+        assoc.suspect_length(id);
+    }
     assoc.give_up(cx);
     let goes_on = refused || assoc.on_error(cx, id);
     cx.count.sctp.t3_retransmits += u64::from(goes_on && lost > 0);

@@ -356,6 +356,11 @@ impl Stack {
             return self.send_sctp_control(arrived, &blue::stale_cookie(ticket.tags.1, late_us));
         }
         match what {
+            // A copy that was under way for longer than its association lived: who waits for the answer hears that it is over.
+            None if self.openers.used.has(&ticket) => {
+                self.sctp_discard(DropWhy::SctpCookie);
+                self.send_sctp_control(arrived, &blue::refuse(ticket.tags.1, &[]));
+            }
             None => self.sctp_open(arrived, &ticket),
             Some((id, what)) => self.sctp_again(id, what, arrived, &ticket),
         }
@@ -379,6 +384,7 @@ impl Stack {
         options.encap_port = arrived.inbound.encap;
         let assoc = Assoc::accept(&mut self.env.cx(self.now, None), ticket, locals, arrived.carrier, options);
         let id = self.insert_assoc(assoc, bound, Holder::Backlog);
+        self.openers.used.note(self.now, ticket);
         self.sctp_behind(id, arrived);
         if let Some(entry) = self.sockets.get_mut(listener)
             && let Socket::SctpListener(l) = &mut entry.socket
@@ -412,6 +418,7 @@ impl Stack {
                 sctp.assoc.on_restart(&mut cx, ticket);
             }
         }
+        self.openers.used.note(self.now, ticket);
         self.sctp_behind(id, arrived);
         self.settle_sctp(id, Turn::INPUT);
     }

@@ -180,9 +180,9 @@ impl Stack {
         let flow = FlowId { socket: id, path: sctp.assoc.paths().get(out.path).number() };
         let owner = (out.charge > 0).then(|| Owner::new(flow, out.charge));
         let whole = !sctp.assoc.carrier().has_addresses();
-        let (remote, encap) = {
+        let (remote, encap, mtu) = {
             let path = sctp.assoc.paths().get(out.path);
-            (path.remote, path.encap())
+            (path.remote, path.encap(), path.mtu())
         };
         let options = sctp.assoc.options();
         let (tos, ttl) = match remote {
@@ -200,7 +200,12 @@ impl Stack {
             return;
         };
         let count = out.bytes.len().div_ceil(out.unit.max(1)) as u16;
-        let (dst, ident, label) = (route.dst, route.ids.take(count), route.ids.flow_label);
+        let (mut dst, ident, label) = (route.dst, route.ids.take(count), route.ids.flow_label);
+        if out.fragment {
+            // A search may have found the path to carry less than the route says: over IPv6 no router cuts what is longer, and one that says
+            // nothing of it would drop it for ever.
+            dst.mtu = dst.mtu.min(mtu);
+        }
         let may = out.fragment || dst.mtu_locked || self.env.sysctl.ip_no_pmtu_disc != 0;
         let dont_fragment = whole || !may;
         let at = out.depart_at.max(self.now);
