@@ -24,6 +24,10 @@ pub struct BulkSpec {
     pub start: Instant,
     /// Socket options.
     pub options: SocketOptions,
+    /// Writes that say that more follows, in a hundred.
+    pub more: u8,
+    /// Writes that end with an urgent byte, in a thousand.
+    pub urgent: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +61,10 @@ impl Bulk {
     fn write_once(&mut self, io: &mut Io<'_>, id: SocketId) -> Result<usize, Error> {
         let left = self.spec.bytes - self.offset;
         let n = left.min(self.buffer.len() as u64) as usize;
-        let flags = SendFlags::default();
+        // The last one says the truth.
+        let more = self.spec.more > 0 && (n as u64) < left && io.rng.below(100) < self.spec.more.into();
+        let oob = self.spec.urgent > 0 && io.rng.below(1_000) < self.spec.urgent.into();
+        let flags = SendFlags { more, oob, ..SendFlags::default() };
         if self.spec.owned {
             let mut data = BytesMut::zeroed(n);
             pattern::fill_with_header(self.spec.key, self.spec.bytes, self.offset, &mut data);

@@ -18,6 +18,8 @@ pub struct ChurnSpec {
     pub pause_ns: u64,
     /// Socket options.
     pub options: SocketOptions,
+    /// The request goes with the SYN (TCP Fast Open).
+    pub fast_open: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +49,25 @@ pub struct Churn {
     ending: Ending,
     rounds: u32,
     got: usize,
+    /// Of the request.
+    sent: usize,
 }
 
 impl Churn {
     /// A client that starts at its time.
     #[must_use]
     pub fn new(spec: ChurnSpec) -> Self {
-        Self { spec, id: None, ending: Ending::Silent, rounds: 0, got: 0 }
+        Self { spec, id: None, ending: Ending::Silent, rounds: 0, got: 0, sent: 0 }
+    }
+
+    fn connect(&mut self, io: &mut Io<'_>) -> Result<SocketId, Error> {
+        self.sent = 0;
+        if !self.spec.fast_open || matches!(self.ending, Ending::Early | Ending::Silent) {
+            return io.connect(self.spec.remote, &self.spec.options);
+        }
+        let (id, sent) = io.connect_with_data(self.spec.remote, &self.spec.options, REQUEST)?;
+        self.sent = sent;
+        Ok(id)
     }
 
     fn end(&mut self, io: &mut Io<'_>, abort: bool) {
@@ -74,9 +88,12 @@ impl Churn {
         if self.ending == Ending::Silent {
             return self.end(io, false);
         }
-        match io.core.tcp_send(io.now, id, REQUEST, SendFlags::default()) {
-            Ok(n) if n == REQUEST.len() => {}
-            other => io.fail("bytes", format!("a first write of {} bytes gave {other:?}", REQUEST.len())),
+        let rest = &REQUEST[self.sent..];
+        if !rest.is_empty() {
+            match io.core.tcp_send(io.now, id, rest, SendFlags::default()) {
+                Ok(n) if n == rest.len() => {}
+                other => io.fail("bytes", format!("a first write of {} bytes gave {other:?}", rest.len())),
+            }
         }
         match self.ending {
             Ending::Abort => self.end(io, true),
@@ -134,7 +151,7 @@ impl App for Churn {
         }
         self.ending = ENDINGS[io.rng.below(ENDINGS.len() as u64) as usize];
         self.got = 0;
-        match io.connect(self.spec.remote, &self.spec.options) {
+        match self.connect(io) {
             Ok(id) => {
                 self.id = Some(id);
                 if self.ending == Ending::Early {

@@ -61,6 +61,21 @@ impl Io<'_> {
         Ok(id)
     }
 
+    /// Opens a connection with the front of `data` in its SYN, where it may be (TCP Fast Open); how much that was.
+    ///
+    /// # Errors
+    /// Those of the stack.
+    pub fn connect_with_data(
+        &mut self,
+        remote: SocketAddr,
+        options: &SocketOptions,
+        data: &[u8],
+    ) -> Result<(SocketId, usize), Error> {
+        let (id, sent) = self.core.tcp_connect_with_data(self.now, remote, options, data)?;
+        self.opened.push(id);
+        Ok((id, sent))
+    }
+
     /// Listens on `port` of any address; events come to this program.
     ///
     /// # Errors

@@ -22,6 +22,8 @@ pub struct RrSpec {
     pub start: Instant,
     /// Socket options.
     pub options: SocketOptions,
+    /// Requests that are written in two halves, the first of which says that more follows, in a hundred.
+    pub more: u8,
 }
 
 /// The client.
@@ -49,10 +51,15 @@ impl Rr {
     fn write(&mut self, io: &mut Io<'_>) {
         let Some(id) = self.id else { return };
         while self.written < self.allowed {
-            let n = (self.allowed - self.written).min(READ_BYTES as u64) as usize;
+            let mut n = (self.allowed - self.written).min(READ_BYTES as u64) as usize;
+            let more = self.spec.more > 0 && n > 1 && io.rng.below(100) < self.spec.more.into();
+            if more {
+                n /= 2;
+            }
+            let flags = SendFlags { more, ..SendFlags::default() };
             let mut buffer = vec![0; n];
             pattern::fill(self.spec.key, self.written, &mut buffer);
-            match io.core.tcp_send(io.now, id, &buffer, SendFlags::default()) {
+            match io.core.tcp_send(io.now, id, &buffer, flags) {
                 Ok(n) => self.written += n as u64,
                 Err(Error::WouldBlock) => return,
                 Err(e) => return self.broke(io, e),

@@ -208,6 +208,21 @@ impl Core {
         journaled!(self, now, Input::Connect(remote, o.clone()), self.stack.tcp_connect(now, remote, None, o))
     }
 
+    /// Opens a connection with the front of `data` in its SYN; how much of it went along.
+    ///
+    /// # Errors
+    /// Those of the stack.
+    pub fn tcp_connect_with_data(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        o: &SocketOptions,
+        data: &[u8],
+    ) -> Result<(SocketId, usize), Error> {
+        let input = || Input::ConnectWith(remote, o.clone(), Bytes::copy_from_slice(data));
+        journaled!(self, now, input(), self.stack.tcp_connect_with_data(now, remote, None, o, data))
+    }
+
     /// Listens.
     ///
     /// # Errors
@@ -236,7 +251,7 @@ impl Core {
         data: &[u8],
         flags: SendFlags,
     ) -> Result<usize, Error> {
-        let input = || Input::Send(id, Bytes::copy_from_slice(data), flags.more);
+        let input = || Input::Send(id, Bytes::copy_from_slice(data), flags.more, flags.oob);
         journaled!(self, now, input(), self.stack.tcp_send(now, id, data, flags))
     }
 
@@ -251,7 +266,7 @@ impl Core {
         data: &mut Bytes,
         flags: SendFlags,
     ) -> Result<usize, Error> {
-        let input = || Input::SendBytes(id, data.clone(), flags.more);
+        let input = || Input::SendBytes(id, data.clone(), flags.more, flags.oob);
         journaled!(self, now, input(), self.stack.tcp_send_bytes(now, id, data, flags))
     }
 
@@ -341,7 +356,7 @@ impl Core {
 
     /// Makes the call that a journal holds.
     pub fn apply(&mut self, now: Instant, input: Input) {
-        let more = |more| SendFlags { more, ..SendFlags::default() };
+        let flags = |more, oob| SendFlags { more, oob, ..SendFlags::default() };
         match input {
             Input::AddDevice(caps) => self.add_device(now, caps),
             Input::AddAddress(ip, prefix) => drop(self.add_address(now, ip, prefix)),
@@ -365,10 +380,15 @@ impl Core {
             }
             Input::NextEvent => drop(self.next_event(now)),
             Input::Connect(remote, o) => drop(self.tcp_connect(now, remote, &o)),
+            Input::ConnectWith(remote, o, data) => {
+                let _ = self.tcp_connect_with_data(now, remote, &o, &data);
+            }
             Input::Listen(ip, port, o) => drop(self.tcp_listen(now, ListenAddr { ip, port }, &o)),
             Input::Accept(id) => drop(self.tcp_accept(now, id)),
-            Input::Send(id, data, m) => drop(self.tcp_send(now, id, &data, more(m))),
-            Input::SendBytes(id, mut data, m) => drop(self.tcp_send_bytes(now, id, &mut data, more(m))),
+            Input::Send(id, data, m, o) => drop(self.tcp_send(now, id, &data, flags(m, o))),
+            Input::SendBytes(id, mut data, m, o) => {
+                let _ = self.tcp_send_bytes(now, id, &mut data, flags(m, o));
+            }
             Input::Recv(id, n) => drop(self.tcp_recv(now, id, &mut vec![0; n])),
             Input::ReadChunk(id, n) => drop(self.tcp_read_chunk(now, id, n)),
             Input::Shutdown(id, how) => drop(self.shutdown(now, id, how)),

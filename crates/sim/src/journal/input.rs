@@ -42,10 +42,11 @@ pub enum Input {
     Transmit(usize, Vec<Answer>),
     NextEvent,
     Connect(SocketAddr, SocketOptions),
+    ConnectWith(SocketAddr, SocketOptions, Bytes),
     Listen(Option<IpAddr>, Option<u16>, ListenOptions),
     Accept(SocketId),
-    Send(SocketId, Bytes, bool),
-    SendBytes(SocketId, Bytes, bool),
+    Send(SocketId, Bytes, bool, bool),
+    SendBytes(SocketId, Bytes, bool, bool),
     Recv(SocketId, usize),
     ReadChunk(SocketId, usize),
     Shutdown(SocketId, How),
@@ -118,6 +119,12 @@ impl Input {
                 e.addr(*remote);
                 put_options(e, options);
             }
+            Self::ConnectWith(remote, options, data) => {
+                e.bytes.push(26);
+                e.addr(*remote);
+                put_options(e, options);
+                e.slice(data);
+            }
             Self::Listen(ip, port, o) => {
                 e.bytes.push(12);
                 e.flag(ip.is_some());
@@ -128,10 +135,11 @@ impl Input {
                 put_options(e, &o.options);
             }
             Self::Accept(s) => id(e, 13, s),
-            Self::Send(s, data, more) | Self::SendBytes(s, data, more) => {
+            Self::Send(s, data, more, oob) | Self::SendBytes(s, data, more, oob) => {
                 id(e, if matches!(self, Self::Send(..)) { 14 } else { 15 }, s);
                 e.slice(data);
                 e.flag(*more);
+                e.flag(*oob);
             }
             Self::Recv(s, n) | Self::ReadChunk(s, n) => {
                 id(e, if matches!(self, Self::Recv(..)) { 16 } else { 17 }, s);
@@ -190,8 +198,8 @@ impl Input {
                 Self::Listen(ip, port, ListenOptions { backlog, ask, options: get_options(d)? })
             }
             13 => Self::Accept(d.socket()?),
-            14 => Self::Send(d.socket()?, bytes(d)?, d.flag()?),
-            15 => Self::SendBytes(d.socket()?, bytes(d)?, d.flag()?),
+            14 => Self::Send(d.socket()?, bytes(d)?, d.flag()?, d.flag()?),
+            15 => Self::SendBytes(d.socket()?, bytes(d)?, d.flag()?, d.flag()?),
             16 => Self::Recv(d.socket()?, d.small()?),
             17 => Self::ReadChunk(d.socket()?, d.small()?),
             18 => {
@@ -205,6 +213,7 @@ impl Input {
             22 => Self::UdpBind(d.addr()?),
             23 => Self::UdpSendTo(d.socket()?, bytes(d)?, d.addr()?),
             24 => Self::UdpRecvFrom(d.socket()?),
+            26 => Self::ConnectWith(d.addr()?, get_options(d)?, bytes(d)?),
             _ => return None,
         })
     }

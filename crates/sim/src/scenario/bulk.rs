@@ -185,6 +185,8 @@ fn build(params: &BulkParams) -> World {
             owned: false,
             start: Instant::from_millis(10 * flow as u64),
             options,
+            more: 0,
+            urgent: 0,
         };
         world.add_app(a, Box::new(Bulk::new(spec)));
     }

@@ -121,6 +121,8 @@ impl TsoAutosize {
             owned: false,
             start: Instant::ZERO,
             options,
+            more: 0,
+            urgent: 0,
         };
         world.add_app(0, Box::new(Bulk::new(bulk)));
         world

@@ -1,4 +1,5 @@
 //! From drawn options to a world: hosts, pipes, programs.
+use super::SeldomDraw;
 use super::draw::{AppDraw, CLAMP, CLAMPED, Faults, WorldSpec};
 use crate::app::{
     Bulk, BulkSpec, Churn, ChurnSpec, Echo, Pace, Rr, RrSpec, Sink, UdpEcho, UdpPing, UdpPingSpec,
@@ -18,6 +19,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 const SINK_PORT: u16 = 5_001;
 const ECHO_PORT: u16 = 7;
 const UDP_PORT: u16 = 9_007;
+/// Connections that may wait for the end of their handshake with data in hand.
+const FAST_OPENS: u32 = 16;
 
 fn address(v6: bool, host: usize) -> IpAddr {
     let n = host as u16 + 1;
@@ -46,7 +49,7 @@ fn addresses(draw: &WorldSpec, host: usize) -> Vec<IpAddr> {
 fn settings(draw: &WorldSpec, server: bool) -> Sysctl {
     let mut sysctl = Sysctl::default();
     let set = if server { &draw.server_sysctl } else { &draw.client_sysctl };
-    for (name, value) in set.iter().chain(draw.sctp.settings(server)) {
+    for (name, value) in set.iter().chain(draw.sctp.settings(server)).chain(&draw.seldom.sysctl) {
         sysctl.set(name, value).expect("a drawn setting is legal");
     }
     sysctl
@@ -87,7 +90,7 @@ fn hop(draw: &WorldSpec, faults: &Faults, nic: Option<NicSpec>) -> PipeSpec {
     PipeSpec {
         nic,
         mtu: draw.hop_mtu,
-        mtu_silent: false,
+        mtu_silent: draw.seldom.black_hole,
         queue: Some(QueueSpec {
             rate: draw.rate,
             packets: draw.queue_packets,
@@ -171,6 +174,10 @@ fn socket_options(draw: &WorldSpec, server: bool) -> SocketOptions {
     o.sndbuf = (draw.sndbuf != 0).then_some(draw.sndbuf);
     o.rcvbuf = (draw.rcvbuf != 0).then_some(draw.rcvbuf);
     drawn_options(&mut o, draw.options[usize::from(server)], draw.rate);
+    o.oobinline = draw.seldom.urgent > 0;
+    if draw.seldom.fast_open && server {
+        o.fastopen = FAST_OPENS;
+    }
     o
 }
 
@@ -230,7 +237,8 @@ fn add_programs(world: &mut World, draw: &WorldSpec, clients: &[usize]) {
         let client = clients[n % clients.len()];
         let key = keys.fork(&n.to_string()).next_u64();
         let options = socket_options(draw, false);
-        add_client(world, client, app, key, (address(draw.v6, client), local), options);
+        let seldom = &draw.seldom;
+        add_client(world, client, app, key, (address(draw.v6, client), local), (options, seldom));
     }
 }
 
@@ -240,24 +248,32 @@ fn add_client(
     app: &AppDraw,
     key: u64,
     (from, to): (IpAddr, IpAddr),
-    options: SocketOptions,
+    (options, seldom): (SocketOptions, &SeldomDraw),
 ) {
+    let (more, urgent) = (seldom.more, seldom.urgent);
     let server = |port| SocketAddr::new(to, port);
     let ms = |n: u64| n * 1_000_000;
     match *app {
         AppDraw::Bulk { bytes, write, owned, reader, start_ms } => {
             let (remote, start) = (server(SINK_PORT + u16::from(reader)), Instant::from_millis(start_ms));
-            let spec = BulkSpec { remote, key, bytes, write, owned, start, options };
+            let spec = BulkSpec { remote, key, bytes, write, owned, start, options, more, urgent };
             world.add_app(client, Box::new(Bulk::new(spec)));
         }
         AppDraw::Rr { rounds, size, think_ms, start_ms } => {
             let (remote, start) = (server(ECHO_PORT), Instant::from_millis(start_ms));
-            let spec = RrSpec { remote, key, rounds, size, think_ns: ms(think_ms), start, options };
+            let spec = RrSpec { remote, key, rounds, size, think_ns: ms(think_ms), start, options, more };
             world.add_app(client, Box::new(Rr::new(spec)));
         }
         AppDraw::Churn { rounds, pause_ms, start_ms } => {
             let (remote, start) = (server(ECHO_PORT), Instant::from_millis(start_ms));
-            let spec = ChurnSpec { remote, rounds, start, pause_ns: ms(pause_ms), options };
+            let spec = ChurnSpec {
+                remote,
+                rounds,
+                start,
+                pause_ns: ms(pause_ms),
+                options,
+                fast_open: seldom.fast_open,
+            };
             world.add_app(client, Box::new(Churn::new(spec)));
         }
         AppDraw::Udp { count, size, every_ms, start_ms } => {

@@ -1,5 +1,6 @@
 //! The options of a swarm world and how they are drawn: each feature is present or absent by a toss of its own.
 use super::sctp::SctpDraw;
+use super::seldom::SeldomDraw;
 use crate::link::nic::Telling;
 use crate::link::spec::Carry;
 use lowwater_core::base::{Instant, Rng};
@@ -32,6 +33,9 @@ pub enum AppDraw {
     Churn { rounds: u32, pause_ms: u64, start_ms: u64 },
     Udp { count: u32, size: usize, every_ms: u64, start_ms: u64 },
 }
+
+/// Headers of a fragment over IPv6, and what rounds its length.
+const IP_FRAGMENT_HEADERS: usize = 40 + 8 + 7;
 
 /// A failure on purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,6 +110,8 @@ pub struct WorldSpec {
     pub apps: Vec<AppDraw>,
     /// Associations, and what they need.
     pub sctp: SctpDraw,
+    /// What few programs and networks do.
+    pub seldom: SeldomDraw,
     /// Something fails although nothing is wrong, to prove that failures are reported.
     pub canary: Canary,
 }
@@ -324,14 +330,26 @@ impl WorldSpec {
             faults_end: Instant::from_millis(between(&mut links, 1_000, 20_000)),
             apps: (0..count).map(|_| AppDraw::draw(&mut apps, rate, count)).collect(),
             sctp: SctpDraw::draw(&root, rate, carry),
+            seldom: SeldomDraw::default(),
             canary: Canary::None,
         };
         // Half of the worlds with associations have nothing else.
         if !draw.sctp.talks.is_empty() && toss(&mut root.fork("sctp alone"), 50) {
             draw.apps.clear();
         }
+        draw.seldom = SeldomDraw::draw(&root, draw.hop_mtu != 0, !draw.sctp.talks.is_empty());
+        draw.bound_queue();
         draw.bound_bytes();
         draw
+    }
+
+    /// A chunk of SCTP keeps the length that it has got. Where the path turns out to be narrower it goes in fragments of IP, all at once, and a queue
+    /// that is shorter never lets it pass.
+    fn bound_queue(&mut self) {
+        if self.hop_mtu != 0 && !self.sctp.talks.is_empty() {
+            let fragments = usize::from(self.mtu).div_ceil(usize::from(self.hop_mtu) - IP_FRAGMENT_HEADERS);
+            self.queue_packets = self.queue_packets.max(fragments + 1);
+        }
     }
 
     /// Small buffers on long paths carry one window per round trip: as many bytes as that moves in a minute.

@@ -2,10 +2,12 @@
 mod build;
 mod draw;
 mod sctp;
+mod seldom;
 mod shrink;
 
 pub use draw::{AppDraw, Canary, Faults, WorldSpec};
 pub use sctp::{SctpDraw, TalkDraw};
+pub use seldom::SeldomDraw;
 pub use shrink::shrink;
 
 use crate::check::{self, Broken};

@@ -58,21 +58,12 @@ fn steps(draw: &WorldSpec) -> Vec<Change> {
         ];
         all.extend(each.map(|clear| -> Change { Box::new(move |d| clear(&mut d.faults[side])) }));
     }
-    for i in (0..draw.client_sysctl.len()).rev() {
-        all.push(Box::new(move |d| {
-            if i < d.client_sysctl.len() {
-                d.client_sysctl.remove(i);
-            }
-        }));
-    }
-    for i in (0..draw.server_sysctl.len()).rev() {
-        all.push(Box::new(move |d| {
-            if i < d.server_sysctl.len() {
-                d.server_sysctl.remove(i);
-            }
-        }));
-    }
-    let plain: [fn(&mut WorldSpec); 14] = [
+    settings(&mut all, draw);
+    let plain: [fn(&mut WorldSpec); 18] = [
+        |d| d.seldom.more = 0,
+        |d| d.seldom.urgent = 0,
+        |d| d.seldom.fast_open = false,
+        |d| d.seldom.black_hole = false,
         |d| d.options[0] = 0,
         |d| d.options[1] = 0,
         |d| d.clients = 1,
@@ -90,6 +81,30 @@ fn steps(draw: &WorldSpec) -> Vec<Change> {
     ];
     all.extend(plain.map(|change| -> Change { Box::new(change) }));
     all
+}
+
+fn settings(all: &mut Vec<Change>, draw: &WorldSpec) {
+    for i in (0..draw.client_sysctl.len()).rev() {
+        all.push(Box::new(move |d| {
+            if i < d.client_sysctl.len() {
+                d.client_sysctl.remove(i);
+            }
+        }));
+    }
+    for i in (0..draw.server_sysctl.len()).rev() {
+        all.push(Box::new(move |d| {
+            if i < d.server_sysctl.len() {
+                d.server_sysctl.remove(i);
+            }
+        }));
+    }
+    for i in (0..draw.seldom.sysctl.len()).rev() {
+        all.push(Box::new(move |d| {
+            if i < d.seldom.sysctl.len() {
+                d.seldom.sysctl.remove(i);
+            }
+        }));
+    }
 }
 
 fn associations(all: &mut Vec<Change>, draw: &WorldSpec) {

@@ -202,7 +202,17 @@ fn flooded() -> World {
     let options = SocketOptions { sndbuf: Some(4_000_000), ..SocketOptions::new(&Sysctl::default()) };
     world.add_app(b, Box::new(Sink::new(9, ListenOptions::new(options.clone()), Pace::Eager, 1)));
     let (remote, start) = (SocketAddr::new(ip(2), 9), Instant::ZERO);
-    let spec = BulkSpec { remote, key: 1, bytes: 50_000_000, write: 65_536, owned: false, start, options };
+    let spec = BulkSpec {
+        remote,
+        key: 1,
+        bytes: 50_000_000,
+        write: 65_536,
+        owned: false,
+        start,
+        options,
+        more: 0,
+        urgent: 0,
+    };
     world.add_app(a, Box::new(Bulk::new(spec)));
     world.start();
     world.run_until(Instant::from_millis(1_000)).expect("no promise is broken");

@@ -139,7 +139,8 @@ impl Side {
             reliability,
             context: index,
             to,
-            more: percent(rng, 3),
+            // The last one says the truth: what it holds back may be what the peer's request waits for.
+            more: percent(rng, 3) && index + 1 < w.count,
         };
         (Bytes::from(data), info)
     }

@@ -46,6 +46,8 @@ struct Flow {
     peer: Option<Side>,
     /// The SYN that came last: one that is not answered, or a copy of one that is, which may open another connection.
     syn: Option<Side>,
+    /// What has left before this host's SYN, which it may have overtaken: who is accepted with his SYN may send at once (TCP Fast Open).
+    early: Vec<Segment>,
 }
 
 /// All connections of a host.
@@ -89,6 +91,11 @@ impl Side {
             sack: syn.options.sack_permitted,
             stamps: syn.options.timestamps.map(|stamps| (stamps.value, stamps.value)),
         }
+    }
+
+    /// This acknowledges its SYN, with some of the data in it or none (TCP Fast Open).
+    const fn is_answered_by(&self, ack: u32) -> bool {
+        before(self.isn, ack) && !before(self.end, ack)
     }
 
     /// The other side's numbers begin here, which the SYN could not know.
@@ -157,11 +164,28 @@ impl Segments {
         if let Some(gap) = flow.gap(&segment) {
             self.gap.get_or_insert_with(|| format!("{segment}: {gap}"));
         }
-        let told =
-            if segment.flags.syn() { flow.opens(&segment) } else { flow.sends(&segment, self.orderly) };
-        if let Err(what) = told {
-            self.wrong.get_or_insert_with(|| format!("{segment}: {what}"));
+        let mut told = Vec::new();
+        if segment.flags.syn() {
+            told.push((flow.opens(&segment), segment));
+            for early in core::mem::take(&mut flow.early) {
+                told.push((flow.sends(&early, self.orderly), early));
+            }
+        } else if flow.own.is_none() && !self.orderly {
+            flow.early.push(segment);
+        } else {
+            told.push((flow.sends(&segment, self.orderly), segment));
         }
+        for (told, segment) in told {
+            if let Err(what) = told {
+                self.wrong.get_or_insert_with(|| format!("{segment}: {what}"));
+            }
+        }
+    }
+
+    /// A segment that has left of a connection whose SYN, or answer to one, never has.
+    fn never_opened(&self) -> Option<String> {
+        let early = self.flows.values().find_map(|flow| flow.early.first())?;
+        Some(format!("{early}: there is no connection"))
     }
 
     /// What was wrong so far; `whole` where nothing was lost in the host.
@@ -184,7 +208,7 @@ impl Flow {
     /// The peer's SYN has come, the first or again.
     fn hears_syn(&mut self, segment: &Segment) {
         let side = Side::of(segment);
-        let answers = |own: &&mut Side| segment.flags.ack() && segment.ack == own.isn.wrapping_add(1);
+        let answers = |own: &&mut Side| segment.flags.ack() && own.is_answered_by(segment.ack);
         match (&mut self.peer, self.own.as_mut().filter(answers)) {
             (Some(peer), _) if peer.isn == side.isn => {
                 // Its clock has gone on.
@@ -223,7 +247,7 @@ impl Flow {
         if !segment.flags.ack() {
             return Ok(());
         }
-        let answered = |side: &Side| segment.ack == side.isn.wrapping_add(1);
+        let answered = |side: &Side| side.is_answered_by(segment.ack);
         // One that is sent again is of the connection that is there, whose peer may have gone on.
         if !self.peer.as_ref().is_some_and(answered)
             && let Some(mut syn) = self.syn.take_if(|syn| answered(syn))
@@ -317,6 +341,9 @@ pub fn check(world: &crate::world::World) -> Result<(), String> {
     for (h, host) in world.hosts().iter().enumerate().filter(|_| WATCHED) {
         let count = host.core().stack().counters();
         let (counted, sent) = (count.tcp.out_segs + count.tcp.retrans_segs, host.segments().countable());
+        if let Some(what) = host.segments().never_opened().filter(|_| host.loses_nothing()) {
+            return Err(format!("host {h}: {what}"));
+        }
         if host.loses_nothing() && counted != sent {
             return Err(format!(
                 "host {h}: {counted} segments of TCP are counted, and it is {sent} that have left"

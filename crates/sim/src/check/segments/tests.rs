@@ -187,3 +187,42 @@ fn a_late_copy_of_a_syn_may_open_another_connection_and_does_not_undo_one_that_i
     assert!(answered_again(1_234).is_err_and(|what| what.contains("nothing has come from 501 on")));
     assert_eq!(answered_again(99), Ok(()));
 }
+
+/// A SYN may bring data, and its answer acknowledge some of it or none (TCP Fast Open).
+#[test]
+fn a_syn_with_data_is_answered_with_it_or_without() {
+    let syn = Says { seq: 500, flags: SYN, window: 800, len: 10, options: &OPTIONS, ..Says::default() };
+    for (ack, good) in [(500, false), (501, true), (507, true), (511, true), (512, false)] {
+        let mut s = Segments::new(true);
+        hear(&mut s, syn);
+        say(
+            &mut s,
+            Says { seq: 99, ack, flags: SYN | ACK, window: 8_000, options: &OPTIONS, ..Says::default() },
+        );
+        assert_eq!(s.wrong(true).is_ok(), good, "{ack}");
+    }
+}
+
+/// Who is accepted with his SYN may be sent data at once, which may overtake the answer where anything overtakes anything.
+#[test]
+fn data_that_overtakes_the_answer_to_a_syn_is_judged_behind_it() {
+    for (orderly, len, wrong) in [
+        (true, 10, Some("there is no connection")),
+        (false, 10, None),
+        (false, 801, Some("window ends at 900")),
+    ] {
+        let mut s = Segments::new(orderly);
+        hear(&mut s, Says { seq: 500, flags: SYN, window: 800, options: &OPTIONS, ..Says::default() });
+        say(&mut s, Says { seq: 100, ack: 501, flags: ACK, window: 1_000, len, ..Says::default() });
+        assert_eq!(s.never_opened().is_some(), !orderly);
+        say(
+            &mut s,
+            Says { seq: 99, ack: 501, flags: SYN | ACK, window: 8_000, options: &OPTIONS, ..Says::default() },
+        );
+        assert_eq!(s.never_opened(), None);
+        match wrong {
+            None => assert_eq!(s.wrong(true), Ok(())),
+            Some(wrong) => assert!(s.wrong(true).is_err_and(|what| what.contains(wrong)), "{wrong}"),
+        }
+    }
+}
