@@ -128,6 +128,8 @@ pub struct Outstanding {
     doubtful: Vec<Tsn>,
     /// What was given up right behind the cumulative TSN.
     skip: Skip,
+    /// Everything up to here has come, as the answer to a request says, whatever SACKs say.
+    heard: Tsn,
 }
 
 impl Outstanding {
@@ -143,6 +145,7 @@ impl Outstanding {
             bytes: 0,
             doubtful: Vec::new(),
             skip: Skip::new(),
+            heard: Tsn(0),
         }
     }
 
@@ -476,7 +479,14 @@ impl Outstanding {
     /// The last TSN up to which everything was given up (the "Advanced.Peer.Ack.Point" of RFC 3758), with the last message of each
     /// stream among it.
     pub fn forward(&mut self) -> (Tsn, SmallVec<[ForwardStream; 4]>) {
-        self.skip.look(self.cum, &self.chunks)
+        self.skip.look((self.cum, self.heard), &self.chunks)
+    }
+
+    /// The peer has everything up to here: it has had streams begin anew, which it does no sooner (RFC 6525 section 5.2.2). It waits for none
+    /// of the numbers before, and by what a FORWARD TSN says of them it would take those that come now for old ones.
+    pub fn hear_of(&mut self, last: Tsn) {
+        self.heard = last;
+        self.skip.forget_streams(last);
     }
 
     /// One more miss indication for a chunk that is in flight; true when it is now to be sent again. A chunk goes again fast

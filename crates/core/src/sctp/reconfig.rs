@@ -52,6 +52,8 @@ pub(super) enum Ask {
 pub(super) struct Part {
     pub(super) number: u32,
     pub(super) ask: Ask,
+    /// The last TSN that had been sent then.
+    pub(super) last: Tsn,
 }
 
 /// The request that is out.
@@ -312,21 +314,21 @@ impl Assoc {
     /// # Errors
     /// [`Error::MessageTooLong`].
     pub(super) fn ask(&mut self, asks: SmallVec<[Ask; 2]>, response: u32) -> Result<(), Error> {
-        let (streams, last_tsn) = (self.tx.streams, self.tx.out.next_tsn().prev().wire());
+        let (streams, last) = (self.tx.streams, self.tx.out.next_tsn().prev());
         let first = self.reconf().next_out;
         let numbers = (0..).map(|n| first.wrapping_add(n));
         let parts: SmallVec<[Part; 2]> =
-            numbers.zip(asks).map(|(number, ask)| Part { number, ask }).collect();
+            numbers.zip(asks).map(|(number, ask)| Part { number, ask, last }).collect();
         let mut list = TlvList::default();
         let mut push = |param: &Param<'_>| list.push(param.stated_len(), |out| param.emit(out));
-        for Part { number, ask } in &parts {
+        for Part { number, ask, .. } in &parts {
             let number = *number;
             match ask {
                 Ask::ResetOutgoing(streams) => {
                     let fixed = Reset {
                         request: number.into(),
                         response: response.into(),
-                        last_tsn: last_tsn.into(),
+                        last_tsn: last.wire().into(),
                     };
                     push(&Param::OutgoingReset(&fixed, &listed(streams)));
                 }

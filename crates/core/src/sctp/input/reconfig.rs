@@ -243,7 +243,7 @@ impl Assoc {
     fn on_response(&mut self, cx: &mut Cx<'_>, number: u32, result: u32, next: Option<(u32, u32)>) {
         let Some(part) = self.pending.reconf.as_ref().and_then(|reconf| reconf.part(number)) else { return };
         let done = result == result::PERFORMED;
-        let ask = part.ask.clone();
+        let (ask, last) = (part.ask.clone(), part.last);
         // Who answers lives; but a promise does not end a shutdown (`on_reconf_timer`).
         let puts_off = result == result::IN_PROGRESS && self.state == State::ShutdownPending;
         if let Some(path) = self.pending.reconf.as_ref().and_then(|reconf| reconf.path()) {
@@ -268,6 +268,9 @@ impl Assoc {
         };
         if !matches!(ask, Ask::ResetIncoming(_) | Ask::AddIncoming(_)) {
             self.reconf().closed = Closed::Nothing;
+        }
+        if done && matches!(ask, Ask::ResetOutgoing(_)) {
+            self.tx.out.hear_of(last);
         }
         self.conclude_request(ask, outcome, next);
         self.tx.burst = None;

@@ -31,6 +31,13 @@ impl Skip {
         Self { some: None }
     }
 
+    /// No stream of anything up to here needs to be named.
+    pub(super) fn forget_streams(&mut self, last: Tsn) {
+        if let Some(run) = &mut self.some {
+            run.streams.retain(|(_, tsn)| *tsn > last);
+        }
+    }
+
     /// What is acknowledged cumulatively up to here need not be skipped.
     pub(super) fn remove_up_to(&mut self, cum: Tsn) {
         self.some.take_if(|run| run.point <= cum);
@@ -39,15 +46,19 @@ impl Skip {
         }
     }
 
-    /// How far everything is given up of these `chunks` behind `cum`, and the streams. One FORWARD TSN names ten streams at the most, as
-    /// in Linux: the next goes further.
-    pub(super) fn look(&mut self, cum: Tsn, chunks: &VecDeque<Chunk>) -> (Tsn, SmallVec<[ForwardStream; 4]>) {
+    /// How far everything is given up of these `chunks` behind `cum`, and the streams of what lies behind `heard`. One FORWARD TSN names ten
+    /// streams at the most, as in Linux: the next goes further.
+    pub(super) fn look(
+        &mut self,
+        (cum, heard): (Tsn, Tsn),
+        chunks: &VecDeque<Chunk>,
+    ) -> (Tsn, SmallVec<[ForwardStream; 4]>) {
         let at = self.some.as_ref().map_or(cum, |run| run.point);
         let new = chunks.range((at.0 - cum.0) as usize..).take_while(|chunk| chunk.mark == Mark::Abandoned);
         for (tsn, chunk) in (at.0 + 1..).map(Tsn).zip(new) {
             steps::step();
             let run = self.some.get_or_insert_with(|| Box::new(Run { point: at, streams: SmallVec::new() }));
-            if !run.adds(tsn, chunk) {
+            if tsn > heard && !run.adds(tsn, chunk) {
                 break;
             }
             run.point = tsn;
@@ -83,7 +94,7 @@ mod tests {
     }
 
     fn said(skip: &mut Skip, cum: Tsn, chunks: &VecDeque<Chunk>) -> (u64, Vec<(u16, u16)>) {
-        let (point, streams) = skip.look(cum, chunks);
+        let (point, streams) = skip.look((cum, Tsn(0)), chunks);
         (point.0, streams.iter().map(|one| (one.sid(), one.ssn())).collect())
     }
 
