@@ -36,10 +36,12 @@ impl Conn {
     }
 
     /// Data comes with an acknowledgement that lets something be sent again: Linux sends that before it looks at the data
-    /// (`tcp_ack`, `tcp_data_queue`), so that it acknowledges what had come until then, and the data is acknowledged by itself.
+    /// (`tcp_ack`, `tcp_data_queue`), so that it acknowledges what had come until then, and the data is acknowledged by itself. What the
+    /// peer's window bars acknowledges nothing, and what is owed stays owed (`__tcp_retransmit_skb`).
     pub(in crate::tcp) fn acknowledge_early(&mut self, cx: &mut Cx<'_>) {
         let may = self.path.pacing.not_before(cx.now).is_none() && !self.is_child();
-        if may && self.out.early.is_none() && (self.tx.resends_now(&self.path) || self.sends_instead()) {
+        let goes = || self.tx.resends_now(&self.path, self.window_end()) || self.sends_instead();
+        if may && self.out.early.is_none() && goes() {
             let answers = self.rx.ack.would_answer(cx.now);
             let repr = self.header(cx, self.tx.snd_una(), TcpFlags::EMPTY);
             // As an answer it makes the traffic interactive before it is decided when to acknowledge the data.
@@ -53,7 +55,8 @@ impl Conn {
     /// peer's window (`tcp_xmit_recovery`).
     fn sends_instead(&self) -> bool {
         let fits = || self.tx.cwnd_room(&self.path) > 0 && self.head_fits_window(self.mss());
-        self.out.rexmit == Rexmit::New && (fits() || self.tx.resends_without_new(&self.path))
+        let resends = || self.tx.resends_without_new(&self.path, self.window_end());
+        self.out.rexmit == Rexmit::New && (fits() || resends())
     }
 
     /// The header of data: with what stood before other data came, where that is what lets this one be sent again.

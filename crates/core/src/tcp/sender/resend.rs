@@ -60,13 +60,15 @@ impl Flight {
     /// small ones behind it. None where that is nothing.
     fn cut_to_resend(&mut self, start: u64, segs: u16, wnd_end: u64) -> Option<()> {
         let mss = usize::from(self.mss);
+        if self.bars(start, wnd_end) {
+            return None;
+        }
         let room = wnd_end.saturating_sub(start) as usize;
         let len = self.tx.get(start)?.payload.len();
         let limit = match (room, mss * usize::from(segs)) {
             (room, most) if room >= most => most,
-            // A shut window still takes the head: that is the probe (RFC 9293 section 3.8.6.1). Nothing else, not even a FIN. Of an open one
-            // whole segments are taken, and what is behind them is a buffer of its own though it fits, which is charged (`__tcp_retransmit_skb`).
-            (0, _) if start != self.tx.una() => return None,
+            // Of an open window whole segments are taken, and what is behind them is a buffer of its own though it fits, which is charged
+            // (`__tcp_retransmit_skb`).
             (0, _) => mss,
             (room, _) if room >= mss => room / mss * mss,
             (room, _) => room,
@@ -79,6 +81,12 @@ impl Flight {
         }
         self.collapse(start, mss.min(room), wnd_end);
         Some(())
+    }
+
+    /// The peer's window takes nothing of the record at `start`. A shut one still takes the head: that is the probe (RFC 9293 section
+    /// 3.8.6.1). Nothing else, not even a FIN.
+    fn bars(&self, start: u64, wnd_end: u64) -> bool {
+        start >= wnd_end && start > self.tx.una()
     }
 }
 
@@ -122,15 +130,17 @@ impl Sender {
 
     /// True when [`Self::next_retransmit`] has something that has left this host.
     #[must_use]
-    pub fn resends_now(&self, path: &Path) -> bool {
-        !self.recovery.frto.hold && self.resends_without_new(path)
+    pub fn resends_now(&self, path: &Path, wnd_end: Seq) -> bool {
+        !self.recovery.frto.hold && self.resends_without_new(path, wnd_end)
     }
 
     /// The same where F-RTO finds no new data to send in its place.
     #[must_use]
-    pub fn resends_without_new(&self, path: &Path) -> bool {
-        self.has_lost(path)
-            && self.flight.next_lost().is_some_and(|(_, sent)| !self.flight.tx.below.holds(sent.number))
+    pub fn resends_without_new(&self, path: &Path, wnd_end: Seq) -> bool {
+        let goes = |start, number| {
+            !self.flight.tx.below.holds(number) && !self.flight.bars(start, self.offset(wnd_end))
+        };
+        self.has_lost(path) && self.flight.next_lost().is_some_and(|(start, sent)| goes(start, sent.number))
     }
 
     /// True when what [`Self::next_retransmit`] has is a FIN by itself.
