@@ -103,27 +103,8 @@ impl Stack {
                 self.settle(id, Turn::NONE);
                 return sent;
             };
-            let owner = (out.charge > 0).then(|| Owner::new(FlowId::of(id), out.charge));
-            let tuple = *conn.tuple();
-            let (label, asks_below) = (conn.label_of(&out), conn.asks_what_is_below());
-            let handed = Handed::of(&out);
-            let failed = match entry.path.as_mut().filter(|_| reachable) {
-                Some(path) => {
-                    let dst = path.dst;
-                    let ident = path.ids.take(out.segs);
-                    let numbers = (Some(ident), path.ids.label(label));
-                    self.down.handing = Some(Handing { owner, refused: false });
-                    self.send_tcp(&tuple, &dst, numbers, owner, out);
-                    self.down.handing.take().is_some_and(|handing| handing.refused).then_some(true)
-                }
-                None => {
-                    self.env.count.ip.out_no_routes += 1;
-                    self.env.count.dropped(DropWhy::NoRoute);
-                    Some(false)
-                }
-            };
-            if let Some(congested) = failed {
-                self.tcp_refused(id, &handed, congested);
+            let asks_below = conn.asks_what_is_below();
+            if !self.hand_down(id, reachable, out) {
                 return sent + 1;
             }
             if asks_below || self.links[usize::from(door.dev.0)].passes() {
@@ -135,6 +116,61 @@ impl Stack {
         }
         self.settle(id, Turn::AGAIN);
         budget
+    }
+
+    /// Passes on what a flow sends; false where it did not get into a queue, of which the flow has heard.
+    fn hand_down(&mut self, id: SocketId, reachable: bool, out: Outgoing) -> bool {
+        let Some(entry) = self.sockets.get_mut(id) else { return false };
+        let Socket::Tcp(conn) = &entry.socket else { return false };
+        let owner = (out.charge > 0).then(|| Owner::new(FlowId::of(id), out.charge));
+        let (tuple, label) = (*conn.tuple(), conn.label_of(&out));
+        let handed = Handed::of(&out);
+        let failed = match entry.path.as_mut().filter(|_| reachable) {
+            Some(path) => {
+                let dst = path.dst;
+                let ident = path.ids.take(out.segs);
+                let numbers = (Some(ident), path.ids.label(label));
+                self.down.handing = Some(Handing { owner, refused: false });
+                self.send_tcp(&tuple, &dst, numbers, owner, out);
+                self.down.handing.take().is_some_and(|handing| handing.refused).then_some(true)
+            }
+            None => {
+                self.env.count.ip.out_no_routes += 1;
+                self.env.count.dropped(DropWhy::NoRoute);
+                Some(false)
+            }
+        };
+        if let Some(congested) = failed {
+            self.tcp_refused(id, &handed, congested);
+        }
+        failed.is_none()
+    }
+
+    /// Data that nobody will read is answered with `reset` and ends its connection, once that has sent what the same segment's
+    /// acknowledgement lets go: as many packets as the congestion window and small queues allow.
+    pub(super) fn reset_behind(
+        &mut self,
+        id: SocketId,
+        tuple: &Tuple,
+        reset: Outgoing,
+        error: Option<Error>,
+    ) {
+        let reachable = self.refresh_path(id);
+        let Some(dev) = self.sockets.get(id).map(|entry| self.device_of(entry)) else { return };
+        let link = &self.links[usize::from(dev.0)];
+        let caps = PathCaps { reachable, ..link.path_caps() };
+        while let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            let next = conn.output_before_end(&mut self.env.cx(self.now, Some(id)), &caps);
+            if !next.is_some_and(|out| self.hand_down(id, reachable, out)) {
+                break;
+            }
+        }
+        let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) else { return };
+        let (label, priority) = (conn.label(), conn.options().queue_priority());
+        conn.end_by_data(&mut self.env.cx(self.now, Some(id)), error);
+        self.settle(id, Turn::INPUT);
+        // It is the connection's, though none of its own accord (`tcp_v4_send_reset`, `tcp_v6_send_reset`).
+        self.send_labelled(tuple, label, Outgoing { priority: reset.priority.or(priority), ..reset });
     }
 
     /// What a flow has just handed down did not get into a queue: the flow hears of it, and its turn is over.

@@ -424,6 +424,7 @@ impl Stack {
                 self.send_labelled(tuple, label, Outgoing { priority: out.priority.or(priority), ..out });
             }
             Disposition::Drop(why) => self.env.count.dropped(why),
+            Disposition::ResetBehind { reset, error } => self.reset_behind(id, tuple, reset, error),
         }
     }
 

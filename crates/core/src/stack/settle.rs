@@ -62,7 +62,7 @@ impl Stack {
         }
     }
 
-    fn device_of(&self, entry: &Entry) -> DeviceId {
+    pub(super) fn device_of(&self, entry: &Entry) -> DeviceId {
         match (&entry.path, &entry.socket) {
             (None, _) => LOOPBACK,
             (Some(path), Socket::Tcp(conn)) if path.dst.generation != self.ip.generation() => {

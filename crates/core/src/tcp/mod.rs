@@ -57,7 +57,7 @@ pub use state::State;
 pub use timewait::{Reusable, TimeWait, TimeWaitVerdict};
 pub use waits::{WaitCounts, WaitReport};
 
-use crate::base::{DropWhy, Duration, Tuple};
+use crate::base::{DropWhy, Duration, Error, Tuple};
 use std::sync::Arc;
 
 /// Facts that a new connection or request needs from the layers around it.
@@ -101,6 +101,14 @@ pub enum Disposition {
     Done,
     /// Answer with this reset.
     Reset(Outgoing),
+    /// The same once the connection has sent what the segment's acknowledgement lets go ([`Conn::output_before_end`]) and has ended with
+    /// [`Conn::end_by_data`].
+    ResetBehind {
+        /// The answer.
+        reset: Outgoing,
+        /// What the application hears of.
+        error: Option<Error>,
+    },
     /// Dropped.
     Drop(DropWhy),
     /// The connection is in TIME-WAIT, and the segment is a SYN for its listener, which should use this ISN: call

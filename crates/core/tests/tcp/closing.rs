@@ -1,6 +1,7 @@
 //! The ways to end: every order of FINs, linger, unread data, orphans (RFC 9293 sections 3.6, 3.10.4, 3.10.7.4; RFC 2525).
 use super::peer::{Peer, Shape};
-use lowwater_core::base::{Duration, Error, Sysctl};
+use core::net::{IpAddr, Ipv4Addr};
+use lowwater_core::base::{DeviceId, Duration, Error, Sysctl};
 use lowwater_core::stack::Event;
 use lowwater_core::tcp::{How, SendFlags, State};
 
@@ -347,5 +348,32 @@ fn an_acknowledgement_that_ends_it_is_one_like_any_other() {
         }
         p.inject(if second { ". 2 ack 2" } else { ". 1 ack 2" });
         assert_eq!(p.stack.counters().tcp_ext.tcp_pure_acks, before + 1, "{first} {second}");
+    }
+}
+
+#[test]
+fn what_the_acknowledgement_of_resetting_data_lets_go_leaves_first() {
+    // `tcp_ack` sends before `tcp_rcv_state_process` looks at the data.
+    const SUBNET: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0));
+    for reachable in [true, false] {
+        let mut p = Peer::server(Shape::default());
+        p.write(4_380);
+        p.expect_data(1, 4_381, 1_460);
+        p.shutdown(How::Both);
+        p.expect("F. 4381 ack 1");
+        if !reachable {
+            assert!(p.stack.remove_route(SUBNET, 24, None, DeviceId(1)), "the subnet's route");
+        }
+        p.inject("P. 1:11 ack 1 sack 1461:4382");
+        if reachable {
+            p.expect(". 1:1461 ack 1");
+            p.expect("R 1");
+        }
+        p.quiet();
+        assert_eq!((p.state(), p.error()), (State::Close, Some(Error::Reset)));
+        assert_eq!(p.stack.counters().tcp.retrans_segs, u64::from(reachable));
+        // Nothing of it is sought for any more.
+        p.at(10_000);
+        p.quiet();
     }
 }

@@ -35,10 +35,8 @@ impl Conn {
             if fin {
                 self.suspect_lost_data();
             }
-            let answer = reset_for(&self.tuple, &seg);
             let error = if self.state == State::CloseWait { Error::BrokenPipe } else { Error::Reset };
-            self.finish(cx, (!self.app.orphan).then_some(error));
-            return Some(answer.map_or(Disposition::Done, Disposition::Reset));
+            return Some(self.reset_by_data(cx, &seg, (!self.app.orphan).then_some(error)));
         }
         let before_mark = self.peer.ecn.then_some((self.out.ece, self.path.ecn));
         let marked = self.input_ecn_mark(&seg);
@@ -75,6 +73,23 @@ impl Conn {
             self.app.notice.insert(Notice::READABLE);
         }
         if received.fin { self.input_fin(cx) } else { None }
+    }
+
+    /// What the segment's acknowledgement lets go leaves before its data is looked at (`tcp_ack` in `tcp_rcv_state_process`).
+    fn reset_by_data(&mut self, cx: &mut Cx<'_>, seg: &Segment, error: Option<Error>) -> Disposition {
+        let answer = reset_for(&self.tuple, seg);
+        if self.out.early.is_some()
+            && let Some(reset) = answer
+        {
+            return Disposition::ResetBehind { reset, error };
+        }
+        self.finish(cx, error);
+        answer.map_or(Disposition::Done, Disposition::Reset)
+    }
+
+    /// Data that nobody will read ends the connection, as [`Disposition::ResetBehind`] has it.
+    pub fn end_by_data(&mut self, cx: &mut Cx<'_>, error: Option<Error>) {
+        self.finish(cx, error);
     }
 
     /// RCV.NXT has passed the peer's FIN.

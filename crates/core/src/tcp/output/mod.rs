@@ -39,12 +39,7 @@ impl Conn {
         if let Some(reset) = self.out.reset.take() {
             return Some(*reset);
         }
-        self.settle_below();
-        self.settle_queue(cx, caps);
-        // Both ways, while flows run: Linux only ever switches towards `fq`.
-        self.path.pacing.stand_on(caps.fq);
-        self.out.no_path = !caps.reachable;
-        self.stand_above(caps);
+        self.look_below(cx, caps);
         let hold = self.out.hold();
         if self.out.tries() {
             self.look_for_new(cx, hold);
@@ -68,6 +63,24 @@ impl Conn {
             return Some(self.keepalive_probe(cx));
         }
         self.acks_allowed().then(|| self.rx.ack_due()).filter(|&due| due).map(|_| self.pure_ack(cx))
+    }
+
+    /// The next segment that the acknowledgement of data lets go which ends the connection, in the place of [`Self::output`]. What does not
+    /// leave now never does.
+    pub fn output_before_end(&mut self, cx: &mut Cx<'_>, caps: &PathCaps) -> Option<Outgoing> {
+        self.out.early.as_ref()?;
+        self.look_below(cx, caps);
+        self.next_data(cx, caps, None).ok()
+    }
+
+    /// What is below, as it is now.
+    fn look_below(&mut self, cx: &mut Cx<'_>, caps: &PathCaps) {
+        self.settle_below();
+        self.settle_queue(cx, caps);
+        // Both ways, while flows run: Linux only ever switches towards `fq`.
+        self.path.pacing.stand_on(caps.fq);
+        self.out.no_path = !caps.reachable;
+        self.stand_above(caps);
     }
 
     /// Where something new may leave the clock is looked at first (`tcp_write_xmit`); what is sent again goes by the time of whoever
