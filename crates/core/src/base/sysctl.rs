@@ -47,7 +47,7 @@ macro_rules! sysctls {
             /// One sentence that names the place and the allowed values.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
                 match short_name(name) {
-                    $($name => match <$ty as Value>::parse(value, Self::range($name)) {
+                    $($name => match self.$field.with(value, Self::range($name)) {
                         Some(v) => {
                             let before = std::mem::replace(&mut self.$field, v);
                             let told = self.in_order($name);
@@ -183,7 +183,7 @@ sysctls! {
     /// A range of packet sizes narrower than this is not searched further.
     tcp_probe_threshold: u32 = 8, "tcp_probe_threshold", "bytes", 0 ..= 2147483647;
     /// Seconds after which the search begins anew.
-    tcp_probe_interval: u32 = 600, "tcp_probe_interval", "seconds", 0 ..= 86401;
+    tcp_probe_interval: u32 = 600, "tcp_probe_interval", "seconds", 0 ..= 17179869;
     /// The same for connections that no application owns any more; 0 means 8.
     tcp_orphan_retries: u32 = 0, "tcp_orphan_retries", "a number", 0 ..= 255;
     /// Seconds in FIN-WAIT-2 without an owner.
@@ -508,13 +508,27 @@ mod tests {
     #[test]
     fn three_sizes_and_two_ports_are_in_order() {
         let mut s = Sysctl::default();
-        for bad in ["3 2 1", "1 2", "1 2 3 4", "0 2 3", "1 x 3", ""] {
+        for bad in ["3 2 1", "1 2 3 4", "0 2 3", "1 x 3", "6291457", "1 0", ""] {
             assert!(s.set("tcp_rmem", bad).is_err(), "{bad}");
         }
         for bad in ["2 1", "0 1", "1", "1 65536", "1 2 3"] {
             assert!(s.set("ip_local_port_range", bad).is_err(), "{bad}");
         }
         assert_eq!(s, Sysctl::default(), "what is refused changes nothing");
+    }
+
+    #[test]
+    fn of_three_sizes_those_that_are_not_named_stay() {
+        let mut s = Sysctl::default();
+        let mut set = |text| {
+            s.set("net.ipv4.tcp_wmem", text).expect("in order");
+            s.get("tcp_wmem")
+        };
+        assert_eq!(set("5000").as_deref(), Some("5000 16384 4194304"));
+        assert_eq!(set("6000\t7000").as_deref(), Some("6000 7000 4194304"));
+        assert_eq!(set("1 2 3").as_deref(), Some("1 2 3"));
+        s.set("tcp_mem", "0").expect("pages");
+        assert_eq!(s.get("tcp_mem").as_deref(), Some("0 127100 190650"));
     }
 
     #[test]

@@ -6,6 +6,10 @@ pub(super) trait Value: Sized {
     /// The value of `text`, where it is one and each number in it lies within `range`.
     fn parse(text: &str, range: Range) -> Option<Self>;
     fn print(&self) -> String;
+    /// What `text` makes of this value.
+    fn with(&self, text: &str, range: Range) -> Option<Self> {
+        Self::parse(text, range)
+    }
 }
 
 /// The lowest and the highest number that a sysctl takes.
@@ -51,6 +55,13 @@ impl Value for Triple {
         let mut words = text.split_whitespace().map(|word| u32::parse(word, range));
         let triple = Self { min: words.next()??, default: words.next()??, max: words.next()?? };
         (words.next().is_none() && triple.min <= triple.max).then_some(triple)
+    }
+    /// What is not named stays (`proc_dointvec_minmax`).
+    fn with(&self, text: &str, range: Range) -> Option<Self> {
+        let words = text.split_whitespace().count();
+        let stays = [self.min, self.default, self.max].into_iter().skip(words.max(1));
+        let all = stays.fold(text.to_owned(), |all, number| format!("{all} {number}"));
+        Self::parse(&all, range)
     }
     fn print(&self) -> String {
         format!("{} {} {}", self.min, self.default, self.max)
