@@ -468,6 +468,7 @@ impl Host {
         }
         match self.splice_send(from, id, n, flags & SPLICE_F_MORE as u32 != 0) {
             Ok(sent) => {
+                self.grow_zerocopy(fd);
                 p.done += sent;
                 p.first &= sent == 0;
             }

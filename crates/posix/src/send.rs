@@ -138,6 +138,7 @@ impl Host {
         let write = Write::of(call)?;
         self.begin_zerocopy(&write, p)?;
         let answer = self.tcp_send_now(&write, p);
+        self.grow_zerocopy(write.fd);
         let written = match &answer {
             Ok(None) => return answer,
             Ok(Some(reply)) => usize::try_from(reply.ret).unwrap_or(0),

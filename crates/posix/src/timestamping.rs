@@ -285,11 +285,6 @@ impl Host {
             feedback.stamps.clear();
         }
         let freed = feedback.zerocopy.release(progress.map(|(_, p)| p.una));
-        if let Some((id, _)) = progress {
-            feedback
-                .zerocopy
-                .follow(&changed, |place| self.stack.tcp_piece(id, place).map(|piece| piece.end));
-        }
         self.tell_acknowledged(fd, &acked, &freed);
         for happened in &gone {
             self.queue_time(fd, happened);

@@ -35,9 +35,8 @@ struct Sending {
     low: u32,
     count: u32,
     bytes: usize,
-    /// Where the last byte is, once there is one.
-    last: Option<u64>,
-    /// Where the buffer ends that holds it: the peer must have all of that.
+    /// Where the buffer ends that holds it, with what was written behind it before it left: the peer must have all of that, of each part where
+    /// it was cut (`skb_split`, `skb_zerocopy_clone`). 0 before there is one.
     until: u64,
     /// Calls that go on writing.
     open: u32,
@@ -61,10 +60,8 @@ impl ZeroCopy {
     /// # Errors
     /// ENOBUFS when too many are under way, or were not read (`unread`).
     fn begin(&mut self, size: usize, tail: Option<u64>, unread: usize) -> Result<u32, Errno> {
-        let shares = |s: &Sending| {
-            let same = s.last.zip(tail).is_some_and(|(last, tail)| last >= tail);
-            same && s.low.wrapping_add(s.count) == self.next
-        };
+        let shares =
+            |s: &Sending| tail.is_some_and(|tail| s.until > tail) && s.low.wrapping_add(s.count) == self.next;
         if let Some(last) = self.pending.back_mut().filter(|s| shares(s))
             && last.count < SHARED_MAX
             && last.bytes + size <= SHARED_BYTES
@@ -73,7 +70,7 @@ impl ZeroCopy {
         } else if (self.pending.len() + unread) * ENTRY_CHARGE + OPTMEM_LEFT > OPTMEM_MAX {
             return Err(Errno::ENOBUFS);
         } else {
-            let new = Sending { low: self.next, count: 1, bytes: size, last: None, until: 0, open: 1 };
+            let new = Sending { low: self.next, count: 1, bytes: size, until: 0, open: 1 };
             self.pending.push_back(new);
         }
         let number = self.next;
@@ -89,7 +86,7 @@ impl ZeroCopy {
         let sending = &mut self.pending[at];
         sending.open = sending.open.saturating_sub(1);
         if let Some(last) = last {
-            (sending.last, sending.until) = (Some(last), sending.until.max(last + 1));
+            sending.until = sending.until.max(last + 1);
         } else if number.wrapping_add(1) == self.next {
             self.next = number;
             sending.count -= 1;
@@ -113,17 +110,13 @@ impl ZeroCopy {
         free
     }
 
-    /// Where buffers end is known when they are sent, and changes when they are cut: within `changed`.
-    pub(crate) fn follow(&mut self, changed: &[(u64, u64)], mut end_of: impl FnMut(u64) -> Option<u64>) {
-        let mut changed = changed.iter().peekable();
-        // Both are in order. Those without a last byte yet are few: calls that go on writing.
-        for sending in &mut self.pending {
-            let Some(last) = sending.last else { continue };
-            while changed.next_if(|(_, to)| *to <= last).is_some() {}
-            let Some((from, _)) = changed.peek() else { return };
-            if let Some(end) = Some(last).filter(|last| *last >= *from).and_then(&mut end_of) {
-                sending.until = end;
-            }
+    /// Something was written: what waits behind the last byte of a send has joined its buffer, or the part of it that was not sent yet.
+    /// `end_of` tells where the buffer ends that waits and holds a place.
+    pub(crate) fn grow(&mut self, end_of: impl FnOnce(u64) -> Option<u64>) {
+        let until = self.pending.iter().map(|s| s.until).max().unwrap_or(0);
+        let Some(end) = until.checked_sub(1).and_then(end_of).filter(|end| *end > until) else { return };
+        for sending in self.pending.iter_mut().filter(|s| s.until == until) {
+            sending.until = end;
         }
     }
 }
@@ -146,6 +139,18 @@ impl Host {
         call.zerocopy = Some(feedback.zerocopy.begin(write.data.len(), tail, unread)?);
         self.watched.begin(write.fd);
         Ok(())
+    }
+
+    /// Something may have been written to the socket.
+    pub(crate) fn grow_zerocopy(&mut self, fd: Fd) {
+        let Ok(sock) = self.files.sock_mut(fd) else { return };
+        let (kind, feedback) = (sock.kind, sock.knobs.feedback.as_mut());
+        if let Some(feedback) = feedback.filter(|f| f.zerocopy.is_waiting())
+            && let Kind::Conn(id) = kind
+        {
+            let waiting = |place| self.stack.tcp_piece(id, place).filter(|piece| piece.sent_at.is_none());
+            feedback.zerocopy.grow(|place| waiting(place).map(|piece| piece.end));
+        }
     }
 
     /// The call is over and has written so much.
@@ -211,20 +216,21 @@ mod tests {
     }
 
     #[test]
-    fn only_buffers_that_have_changed_are_looked_at() {
+    fn what_is_written_behind_a_send_belongs_to_its_buffer_wherever_that_is_cut() {
         let mut z = ZeroCopy::default();
-        for n in 0..100_u32 {
-            z.begin(1, None, 0).expect("room");
-            z.end(n, Some(u64::from(n) * 10));
-        }
-        let mut looked = Vec::new();
-        z.follow(&[(0, 5), (21, 30), (300, 321), (995, 2_000)], |place| {
-            looked.push(place);
-            Some(place + 5)
-        });
-        assert_eq!(looked, [0, 300, 310, 320]);
-        assert_eq!(numbers(z.release(Some(1))), [], "its buffer ends at 5");
-        assert_eq!(numbers(z.release(Some(301))).len(), 30, "the buffer of the one at 300 ends at 305");
+        z.grow(|place| panic!("nothing was sent, and {place} was looked for"));
+        z.begin(1, None, 0).expect("room");
+        z.end(0, Some(10));
+        z.begin(1, None, 0).expect("room");
+        z.end(1, Some(20));
+        z.grow(|place| (place == 20).then_some(50));
+        assert_eq!(numbers(z.release(Some(49))), [(0, 0)], "the buffer ends at 50");
+        assert_eq!(z.begin(1, Some(40), 0), Ok(2), "its front has left, to 40");
+        z.end(2, Some(50));
+        z.grow(|place| (place == 50).then_some(60));
+        assert_eq!(numbers(z.release(Some(59))), []);
+        z.grow(|_| None);
+        assert_eq!(numbers(z.release(Some(60))), [(1, 2)], "one buffer");
     }
 
     #[test]
