@@ -62,6 +62,8 @@ pub(crate) struct Entry {
     pub(crate) at: Option<Instant>,
     /// What is read.
     pub(crate) data: Bytes,
+    /// `data` is of statistics, which come as a message, too (`opt_stats`).
+    pub(crate) stats: bool,
     /// What it is charged: of a message of ICMP the packet that it came in.
     pub(crate) charge: usize,
 }
@@ -148,6 +150,7 @@ impl Feedback {
             name: None,
             at: None,
             data: Bytes::new(),
+            stats: false,
             charge: 0,
         });
     }
@@ -296,6 +299,7 @@ fn icmp_entry(heard: &IcmpHeard) -> Option<Entry> {
         name: Some(SocketAddr::new(embedded.dst, embedded.dst_port)),
         at: None,
         data: message.quoted.slice(from..),
+        stats: false,
         charge: Truesize::of_packet(u32::try_from(packet).unwrap_or(u32::MAX)).bytes() as usize,
     })
 }

@@ -18,7 +18,7 @@ use crate::zerocopy::Freed;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use core::ops::Range;
 use lowwater_core::base::{Duration, Instant, SocketId};
-use lowwater_core::tcp::{Piece, Progress, State, TcpInfo};
+use lowwater_core::tcp::{Moments, Piece, Progress, State, TcpInfo};
 use packet::{flow_of, headers_of, places_of, segments_of, source_of, uncut};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 mod packet;
@@ -244,6 +244,16 @@ impl Host {
         let Ok(sock) = self.files.sock_mut(fd) else { return };
         sock.knobs.feedback.get_or_insert_default().stamps.mark(end - 1, start, wants);
         self.watched.begin(fd);
+        self.keep_moments(fd);
+    }
+
+    /// What a connection is like at each moment that is told of is kept while somebody asks for it with times that are awaited.
+    pub(crate) fn keep_moments(&mut self, fd: Fd) {
+        let Ok(sock) = self.files.sock(fd) else { return };
+        let waits = sock.knobs.feedback.as_ref().is_some_and(|f| f.stamps.is_waiting());
+        if let Kind::Conn(id) = sock.kind {
+            self.stack.tcp_keep_moments(id, waits && sock.knobs.stamping.has(SOF_TIMESTAMPING_OPT_STATS));
+        }
     }
 
     /// Looks how far the writes are that somebody is to hear of, after packets came in and `left` went out: those of sockets of which something may
@@ -285,25 +295,26 @@ impl Host {
             feedback.stamps.clear();
         }
         let freed = feedback.zerocopy.release(progress.map(|(_, p)| p.una));
-        self.tell_acknowledged(fd, &acked, &freed);
+        let moments = progress.map_or_else(Moments::default, |(id, _)| self.stack.tcp_take_moments(id));
+        self.tell_acknowledged(fd, &acked, &freed, &moments);
         for happened in &gone {
-            self.queue_time(fd, happened);
+            self.queue_time(fd, happened, &moments);
         }
     }
 
     /// Buffer after buffer: the time at which the peer had it, and then that it is free (`tcp_clean_rtx_queue`).
-    fn tell_acknowledged(&mut self, fd: Fd, acked: &[Happened], freed: &[Freed]) {
+    fn tell_acknowledged(&mut self, fd: Fd, acked: &[Happened], freed: &[Freed], moments: &Moments) {
         let mut acked = acked.iter().peekable();
         for buffer in freed {
             while let Some(happened) = acked.next_if(|happened| happened.place < buffer.until) {
-                self.queue_time(fd, happened);
+                self.queue_time(fd, happened, moments);
             }
             if let Some(feedback) = self.files.sock_mut(fd).ok().and_then(|s| s.knobs.feedback.as_mut()) {
                 feedback.push_zerocopy(buffer.low, buffer.high);
             }
             self.report_error(fd);
         }
-        acked.for_each(|happened| self.queue_time(fd, happened));
+        acked.for_each(|happened| self.queue_time(fd, happened, moments));
     }
 
     /// A connection of this descriptor is over, or will be another: sends without a copy are, too.
@@ -313,16 +324,18 @@ impl Host {
         }
     }
 
-    fn queue_time(&mut self, fd: Fd, happened: &Happened) {
+    fn queue_time(&mut self, fd: Fd, happened: &Happened, moments: &Moments) {
         let Ok(sock) = self.files.sock(fd) else { return };
         let (stamping, feedback, conn) = (sock.knobs.stamping, sock.knobs.feedback.as_ref(), sock.kind.id());
         let base = feedback.map_or(0, |f| f.stamps.base);
         let id =
             if stamping.has(SOF_TIMESTAMPING_OPT_ID) { happened.place.wrapping_sub(base) as u32 } else { 0 };
-        let data = if !stamping.has(SOF_TIMESTAMPING_OPT_TSONLY) {
+        let bare = stamping.has(SOF_TIMESTAMPING_OPT_TSONLY);
+        let stats = bare && stamping.has(SOF_TIMESTAMPING_OPT_STATS);
+        let data = if !bare {
             happened.data.clone()
-        } else if stamping.has(SOF_TIMESTAMPING_OPT_STATS) {
-            self.stats_of(conn, happened.what)
+        } else if stats {
+            self.stats_of(conn, happened, moments)
         } else {
             Bytes::new()
         };
@@ -337,13 +350,13 @@ impl Host {
         };
         let offender = source.filter(|_| stamping.has(SOF_TIMESTAMPING_OPT_CMSG));
         // Headers and statistics take no more than the smallest buffer has.
-        let payload = match (stamping.has(SOF_TIMESTAMPING_OPT_TSONLY), happened.packet) {
+        let payload = match (bare, happened.packet) {
             (true, _) => 0,
             (false, true) => data.len().saturating_sub(headers_of(&data).unwrap_or(0)),
             (false, false) => data.len(),
         };
         let charge = ENTRY_CHARGE + payload;
-        self.queue_error(fd, Entry { err, offender, name: None, at: Some(self.now), data, charge });
+        self.queue_error(fd, Entry { err, offender, name: None, at: Some(self.now), data, stats, charge });
     }
 
     /// The wall clock's time, as the host's settings have it.
@@ -358,7 +371,7 @@ impl Host {
         let mut controls: Vec<Control> = stamping.plain(at).into_iter().collect();
         if stamping.has(SOF_TIMESTAMPING_SOFTWARE) {
             controls.push(stamping.three(at));
-            if stamping.has(SOF_TIMESTAMPING_OPT_STATS) && !entry.data.is_empty() {
+            if entry.stats && !entry.data.is_empty() {
                 let data = entry.data.clone();
                 controls.push(Control { level: SOL_SOCKET, ty: SCM_TIMESTAMPING_OPT_STATS, data });
             }
@@ -379,10 +392,16 @@ impl Host {
     }
 
     /// The attributes of SCM_TIMESTAMPING_OPT_STATS (`tcp_get_timestamping_opt_stats`).
-    fn stats_of(&mut self, id: Option<SocketId>, what: i32) -> Bytes {
-        let info = id.and_then(|id| self.stack.tcp_info(self.now, id).ok()).unwrap_or_default();
-        let queued = id.map_or(0, |id| self.queues(id).send);
-        stats(&info, queued, what == SCM_TSTAMP_ACK)
+    fn stats_of(&mut self, id: Option<SocketId>, happened: &Happened, moments: &Moments) -> Bytes {
+        let progress = id.and_then(|id| self.stack.tcp_progress(id));
+        let queued = |una| progress.map_or(0, |p| p.end.saturating_sub(una));
+        let acked = happened.what == SCM_TSTAMP_ACK;
+        if let Some((una, info)) = moments.acknowledged(happened.place).filter(|_| acked) {
+            return stats(&info, queued(una), acked);
+        }
+        let now = id.and_then(|id| self.stack.tcp_info(self.now, id).ok()).unwrap_or_default();
+        let info = if acked { now } else { moments.left(happened.place, now) };
+        stats(&info, queued(progress.map_or(0, |p| p.una)), acked)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
 use crate::path::congestion::bbr::BbrInfo;
 use crate::sctp::SctpOptions;
 use crate::socket::{Holder, Socket};
-use crate::tcp::{Memory, OwnQueue, Piece, Progress, WaitReport};
+use crate::tcp::{Memory, Moments, OwnQueue, Piece, Progress, WaitReport};
 use core::net::IpAddr;
 use std::collections::BTreeSet;
 
@@ -260,6 +260,23 @@ impl Stack {
     /// follows any takes them: each stands there once, until then.
     pub fn tcp_take_followed(&mut self) -> BTreeSet<SocketId> {
         self.events.take_followed()
+    }
+
+    /// Whether what a connection is like amid its turns is kept for [`Stack::tcp_take_moments`]; at the latest until
+    /// [`Stack::tcp_forget_changed`].
+    pub fn tcp_keep_moments(&mut self, id: SocketId, keep: bool) {
+        if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            conn.keep_moments(keep);
+        }
+    }
+
+    /// What a connection was like amid its turns since the last call.
+    #[must_use]
+    pub fn tcp_take_moments(&mut self, id: SocketId) -> Moments {
+        match self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            Some(Socket::Tcp(conn)) => conn.take_moments(),
+            _ => Moments::default(),
+        }
     }
 
     /// Nobody follows the pieces of a connection's stream any more.

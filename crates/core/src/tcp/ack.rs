@@ -1,4 +1,5 @@
 //! One acknowledgement from beginning to end: marks, RTT, machine, window, timer, in Linux's order (`tcp_ack`).
+use super::moments::Taken;
 use super::recovery::{Ack, Env, Recovery, fact};
 use super::sender::AckOut;
 use super::tx_queue::flag;
@@ -213,6 +214,7 @@ impl Work<'_, '_> {
             let mut stamp = record.stamp;
             self.e.path.rate.on_delivered(&mut self.ack.sampler, &mut stamp, record.sent_at, resent);
         }
+        self.note_taken(record.end);
         cleaned.acked += u32::from(record.segs);
         cleaned.whole = record.end <= self.ack.ack;
         if record.has(flag::SYN) {
@@ -224,6 +226,22 @@ impl Work<'_, '_> {
         }
         if record.has(flag::FIN) && record.end <= self.ack.ack {
             self.out.fin_acked = true;
+        }
+    }
+
+    /// What was delivered up to the record that is taken here, for who asks (`tcp_ack_tstamp`).
+    fn note_taken(&mut self, end: u64) {
+        let marked = if self.ack.has(fact::ECE) { self.ack.delivered } else { 0 };
+        let Env { path, flight, .. } = &mut self.e;
+        if let Some(moments) = flight.tx.moments() {
+            moments.take(Taken {
+                end: end.min(self.ack.ack),
+                delivered: path.rate.delivered().wrapping_add(self.ack.delivered),
+                delivered_ce: path.rate.delivered_ce().wrapping_add(marked),
+                dsack_dups: self.recovery.undo.dsack_dups,
+                reordering: self.recovery.reorder.degree,
+                reord_seen: self.recovery.reorder.seen,
+            });
         }
     }
 

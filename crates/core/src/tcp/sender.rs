@@ -306,7 +306,7 @@ impl Sender {
     }
 
     /// The offset nearest to `una` that has this sequence number; 0 for what would be before the ISN.
-    fn offset(&self, seq: Seq) -> u64 {
+    pub(super) fn offset(&self, seq: Seq) -> u64 {
         let una = self.flight.tx.una();
         let delta = seq.since(self.seq(una)) as i32;
         una.saturating_add_signed(i64::from(delta))

@@ -3,6 +3,7 @@
 //! Positions are stream offsets counted from the ISN in 64 bits (SYN is offset 0, the first byte 1, FIN takes one), so
 //! nothing wraps; [`super::sender::Sender`] converts at the border.
 use super::below::{Below, Departure};
+use super::moments::Moments;
 use crate::base::Pool;
 use crate::base::limits::{GSO_MAX_SIZE, TCP_MIN_SND_MSS};
 use crate::base::time::Instant;
@@ -184,6 +185,8 @@ pub struct TxQueue {
 struct Rare {
     /// Where records were made, sent again, cut or joined since somebody asked; `None` while nobody does.
     changed: Option<RangeSet>,
+    /// What the connection was like amid its turns; `None` while nobody asks.
+    moments: Option<Box<Moments>>,
     /// What probes of the path's MTU were taken from.
     trimmed: Trimmed,
 }
@@ -503,11 +506,25 @@ impl TxQueue {
         self.rare.as_ref().is_some_and(|rare| rare.changed.is_some())
     }
 
-    /// Nobody asks for changes any more.
+    /// Nobody asks for changes any more, nor for [`Moments`].
     pub fn forget_changed(&mut self) {
         if let Some(rare) = &mut self.rare {
-            rare.changed = None;
+            (rare.changed, rare.moments) = (None, None);
         }
+    }
+
+    /// [`Moments`] are kept from now on, or no more.
+    pub fn keep_moments(&mut self, keep: bool) {
+        if keep {
+            self.rare.get_or_insert_default().moments.get_or_insert_default();
+        } else if let Some(rare) = &mut self.rare {
+            rare.moments = None;
+        }
+    }
+
+    /// Where they are kept.
+    pub fn moments(&mut self) -> Option<&mut Moments> {
+        self.rare.as_mut().and_then(|rare| rare.moments.as_deref_mut())
     }
 
     /// An emptied B-tree keeps a leaf, and the rings their buffers: for who asks and is answered that saves taking them anew each time,
@@ -515,7 +532,7 @@ impl TxQueue {
     pub fn rest(&mut self) {
         if self.is_empty() {
             self.sent = BTreeMap::new();
-            self.rare = self.rare.take().filter(|rare| rare.changed.is_some());
+            self.rare = self.rare.take().filter(|rare| rare.changed.is_some() || rare.moments.is_some());
             self.unsent.rest();
         }
     }

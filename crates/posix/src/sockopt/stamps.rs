@@ -55,6 +55,7 @@ impl Host {
         }
         let s = &mut self.files.sock_mut(fd)?.knobs.stamping;
         (s.flags, s.new) = (flags, new);
+        self.keep_moments(fd);
         Ok(())
     }
 

@@ -138,6 +138,7 @@ impl Conn {
         let (tsecr, child) = (self.echo_of(seg), self.is_child());
         let crossed = self.state != State::SynSent && self.tx.una_offset() == 0;
         let queued = self.tx.flight().wmem_queued();
+        self.note_ack(cx, self.tx.offset(seg.ack));
         let out = self.tx.on_ack(
             cx,
             &mut self.path,

@@ -247,6 +247,7 @@ impl Conn {
         };
         self.rx.ack.on_data_sent(cx, answers);
         self.rest.stats.data_segs_out = self.rest.stats.data_segs_out.wrapping_add(segs);
+        self.note_left(plan);
     }
 
     /// Data went out with a SYN.

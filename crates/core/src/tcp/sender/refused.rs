@@ -58,7 +58,7 @@ pub struct Before {
 
 impl Attempt {
     /// Where the record starts.
-    pub(super) const fn start(&self) -> u64 {
+    pub(in crate::tcp) const fn start(&self) -> u64 {
         self.start
     }
 }
