@@ -45,11 +45,7 @@ fn check_v6(control: &Control, ours: impl Fn(IpAddr) -> bool) -> Result<(), Errn
         (SOL_IPV6, IPV6_HOPLIMIT | IPV6_2292HOPLIMIT | IPV6_TCLASS) => int_within(control, -1..=255),
         (SOL_IPV6, IPV6_DONTFRAG) => int_within(control, 0..=1),
         // Headers between IP's and UDP's: as long as they say, and for those who may.
-        (
-            SOL_IPV6,
-            IPV6_HOPOPTS | IPV6_2292HOPOPTS | IPV6_DSTOPTS | IPV6_2292DSTOPTS | IPV6_RTHDRDSTOPTS
-            | IPV6_RTHDR | IPV6_2292RTHDR,
-        ) => {
+        (SOL_IPV6, IPV6_HOPOPTS | IPV6_2292HOPOPTS | IPV6_DSTOPTS | IPV6_2292DSTOPTS | IPV6_RTHDRDSTOPTS) => {
             let said = control.data.get(1).map(|eights| (usize::from(*eights) + 1) * 8);
             if said.is_some_and(|said| said <= control.data.len()) {
                 return Err(Errno::EPERM);

@@ -14,9 +14,8 @@ use lowwater_core::base::sysctl::CongestionKind;
 const PORT_START: u16 = 1_024;
 /// The last SO_PRIORITY that is anybody's (`sk_set_prio_allowed`).
 const PRIORITY_MAX: i32 = 6;
-/// Clocks of SO_TXTIME: anybody's, and those that ask for a privilege.
+/// The clock of SO_TXTIME that is anybody's.
 const CLOCK_MONOTONIC: i32 = 1;
-const CLOCKS: [i32; 2] = [0, 11];
 
 /// Privileges of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,11 +87,11 @@ impl Host {
             SO_MARK => !either,
             SO_PREFER_BUSY_POLL => n != 0 && !who.admin,
             SO_BUSY_POLL_BUDGET => n > 0 && !who.admin,
-            SO_BINDTOIFINDEX => bound && n == 0 && !who.raw,
+            SO_BINDTOIFINDEX => bound && !who.raw,
             SO_TXTIME => {
                 let flags = value.get(4..).and_then(int);
                 let valid = value.len() == 8 && flags.is_some_and(|flags| flags & !3 == 0);
-                valid && n != CLOCK_MONOTONIC && CLOCKS.contains(&n) && !who.admin
+                valid && n != CLOCK_MONOTONIC && !who.admin
             }
             _ => false,
         };

@@ -124,7 +124,7 @@ const SETTINGS: &[(&str, &str, &str, &str)] = &[
     ("net.ipv4.tcp_sakc", "1", "tcp_sakc", "tcp_sack"),
     ("net.ipv4.tcp_sack", "maybe", "'maybe' is not allowed", "from 0 to 255"),
     ("net.core.default_qdisc", "sfq", "'sfq' is not allowed", "pfifo_fast"),
-    ("net.ipv4.tcp_wmem", "1 2", "'1 2' is not allowed", "three"),
+    ("net.ipv4.tcp_wmem", "1 2 3 4", "'1 2 3 4' is not allowed", "three"),
 ];
 
 /// One line of what was said has the whole of it.

@@ -428,8 +428,8 @@ impl Stack {
         entry.holder = Holder::Nobody;
         self.small.orphans += 1;
         let mut cx = self.env.cx(self.now, Some(id));
-        // What is over, or has but the peer's FIN to wait for, becomes a small object at once and is none too many (`__tcp_close`).
-        let small = matches!(conn.state(), State::Close | State::TimeWait | State::FinWait2);
+        // What is over, or has but the peer's FIN to wait for and not for long, becomes a small object at once and is none too many (`__tcp_close`).
+        let small = conn.is_nearly_over(&cx);
         // Beyond the bound, or with much to send where memory is exhausted, nobody waits for it (`tcp_check_oom`).
         let out_of_memory = cx.pressure == Pressure::Exhausted && conn.queues_much();
         let too_many = !small && (self.small.orphans > cx.sysctl.tcp_max_orphans || out_of_memory);

@@ -559,6 +559,15 @@ impl Conn {
         if all > TIME_WAIT { (all - TIME_WAIT).max(self.fin_timeout_min(cx)) } else { all }
     }
 
+    /// Closed now it becomes a small object at once, or nothing: it is over, or in FIN-WAIT-2 for no longer than TIME-WAIT takes.
+    pub(crate) fn is_nearly_over(&self, cx: &Cx<'_>) -> bool {
+        match self.state {
+            State::Close | State::TimeWait => true,
+            State::FinWait2 => self.fin_timeout(cx) <= TIME_WAIT,
+            _ => false,
+        }
+    }
+
     /// Nobody owns the connection in FIN-WAIT-2: how long it stays whole (`__tcp_close`, `tcp_rcv_state_process`).
     pub(super) fn arm_fin_wait2(&mut self, cx: &Cx<'_>) {
         let all = self.fin_timeout(cx);

@@ -75,6 +75,14 @@ fn what_waits_for_the_peer_s_end_alone_is_no_orphan_too_many() {
     assert_eq!(p.stack.small_objects(), (0, 1, 0), "FIN-WAIT-2");
     p.inject("F. 1 ack 2");
     p.expect(". 2 ack 2");
+    // Unless it stays whole for a while, as where it waits for longer than a minute.
+    let mut p = Peer::server(with(|s| (s.tcp_max_orphans, s.tcp_fin_timeout) = (0, 120)));
+    p.shutdown(How::Both);
+    p.expect("F. 1 ack 1");
+    p.inject(". 1 ack 2");
+    p.close();
+    p.expect("R. 2 ack 1");
+    assert_eq!(p.stack.counters().tcp_ext.tcp_abort_on_memory, 1);
     // Nor is what only waits for old segments to die out.
     let mut p = Peer::server(with(|s| s.tcp_max_orphans = 0));
     p.shutdown(How::Both);

@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_refused_value_leaves_the_setting() {
-        let fake = Fake::new("refused", &[("tcp_rmem", "9 8")]);
+        let fake = Fake::new("refused", &[("tcp_rmem", "9 x")]);
         let mut stack = Sysctl::default();
         let news = Sysctls::under(&fake.0).refresh(|name, value| stack.set(name, value));
         assert!(news.len() == 1 && news[0].contains("tcp_rmem"), "{news:?}");

@@ -61,9 +61,9 @@ async fn an_association_that_ends_in_its_first_packet_leaves_nothing() {
     let (port, link) = link::owned(1_500, QueueLimit::default());
     let stack = Stack::builder().device(port).address("10.0.0.1/24").build().unwrap();
     let server = SctpSocket::bind(&stack, "10.0.0.1:7").await.unwrap();
-    let packet = with_abort(cookie_echo(&link));
     for _ in 0..TIMES {
-        link.send_blocking(&packet).unwrap();
+        // A cookie of its own each time: a copy of one that was used opens nothing.
+        link.send_blocking(&with_abort(cookie_echo(&link))).unwrap();
         while link.try_recv().is_some() {}
     }
     soon(async {

@@ -158,8 +158,11 @@ impl Host {
             addresses: spec.addresses,
             account: Account::default(),
             segments: Segments::new(orderly),
-            // The paths of an association are flows of their own.
-            chunks: Chunks::new(orderly && !spec.qdisc.starts_with("fq_codel"), mtu),
+            // The paths of an association are flows of their own, which have queues of their own.
+            chunks: Chunks::new(
+                orderly && !["fq_codel", "mq"].iter().any(|q| spec.qdisc.starts_with(q)),
+                mtu,
+            ),
         }
     }
 

@@ -100,8 +100,10 @@ fn settings(all: &mut Vec<Change>, draw: &WorldSpec) {
     }
     for i in (0..draw.seldom.sysctl.len()).rev() {
         all.push(Box::new(move |d| {
+            // Without a search for the path's MTU nothing passes a hop that says nothing.
             if i < d.seldom.sysctl.len() {
                 d.seldom.sysctl.remove(i);
+                d.seldom.black_hole = false;
             }
         }));
     }

@@ -165,11 +165,15 @@ impl Conn {
     }
 
     /// What the request says leaves with the connection's turn, and counts as any segment: a SYN-ACK again both as one that is made and as one that
-    /// goes again (`tcp_rtx_synack`). Several in a row before that turn are one.
+    /// goes again (`tcp_rtx_synack`). Several in a row before that turn are one, and a SYN-ACK says all that an acknowledgement does.
     fn give_for_request(&mut self, cx: &mut Cx<'_>, out: Outgoing) {
-        let first = self.out.reset.is_none();
-        cx.count.tcp.out_segs += u64::from(first);
-        cx.count.tcp.retrans_segs -= u64::from(!first && out.repr.flags.contains(TcpFlags::SYN));
+        let is_syn_ack = |out: &Outgoing| out.repr.flags.contains(TcpFlags::SYN);
+        let syn_ack_waits = self.out.reset.as_deref().is_some_and(is_syn_ack);
+        if syn_ack_waits && !is_syn_ack(&out) {
+            return;
+        }
+        cx.count.tcp.out_segs += u64::from(self.out.reset.is_none());
+        cx.count.tcp.retrans_segs -= u64::from(syn_ack_waits);
         self.out.reset = Some(Box::new(self.as_own(cx, out)));
     }
 

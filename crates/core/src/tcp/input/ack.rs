@@ -194,12 +194,6 @@ impl Conn {
         self.app.soft_error = None;
     }
 
-    /// The window takes data, or something of it has arrived: no probe is needed, not even one that waits for its turn.
-    fn stop_probing(&mut self) {
-        self.timers.stop_probing();
-        self.out.probe = false;
-    }
-
     /// Nothing is in flight any more: the sender is not busy (`tcp_clean_rtx_queue`).
     pub(super) fn note_idle(&mut self, cx: &Cx<'_>) {
         if self.tx.queue_ref().records() == 0 {
@@ -211,7 +205,7 @@ impl Conn {
         if out.was_idle {
             self.after_probe_answer(cx);
         } else if out.advanced > 0 {
-            self.stop_probing();
+            self.timers.stop_probing();
         }
         self.note_idle(cx);
         if out.advanced > 0 {
@@ -232,7 +226,7 @@ impl Conn {
         };
         let end = self.tx.snd_una() + self.snd.wnd;
         if !(self.tx.snd_nxt() + head.span()).after(end) {
-            self.stop_probing();
+            self.timers.stop_probing();
             self.path.rtt.end_backoff();
         } else if self.timers.probe.is_some() {
             self.timers.probe = Some(self.path.deadline(cx, self.probe_delay(cx)));

@@ -56,13 +56,19 @@ impl Conn {
                 }
             }
         }
-        if core::mem::take(&mut self.out.probe) {
+        if core::mem::take(&mut self.out.probe) && self.needs_probe() {
             return Some(self.window_probe(cx));
         }
         if core::mem::take(&mut self.out.keepalive) {
             return Some(self.keepalive_probe(cx));
         }
         self.acks_allowed().then(|| self.rx.ack_due()).filter(|&due| due).map(|_| self.pure_ack(cx))
+    }
+
+    /// Something still waits, and nothing is in flight that would ask as well: the peer may have answered while the probe waited for its turn
+    /// (`tcp_probe_timer`).
+    fn needs_probe(&self) -> bool {
+        self.tx.flight().packets_out == 0 && self.tx.peek_unsent().is_some()
     }
 
     /// The next segment that the acknowledgement of data lets go which ends the connection, in the place of [`Self::output`]. What does not
