@@ -205,7 +205,7 @@ fn asked(build: impl FnOnce(Builder) -> Stack) -> (Stack, Receiver<io::ErrorKind
 
 #[test]
 fn the_end_of_the_stack_ends_the_wait_for_a_handshake() {
-    let (server, told, ..) = asked(|builder| builder.build().unwrap());
+    let (server, told, _links, _client) = asked(|builder| builder.build().unwrap());
     server.shutdown_blocking(Duration::ZERO);
     // The listener is gone first; who looks late finds the stack gone.
     assert!(matches!(soon(&told), io::ErrorKind::ConnectionAborted | io::ErrorKind::NotConnected));
@@ -214,7 +214,7 @@ fn the_end_of_the_stack_ends_the_wait_for_a_handshake() {
 #[test]
 fn so_does_an_end_without_a_shutdown() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (_server, told, ..) = asked(|builder| {
+    let (_server, told, _links, _client) = asked(|builder| {
         let _inside = runtime.enter();
         builder.spawn().unwrap()
     });
