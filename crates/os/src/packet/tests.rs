@@ -217,7 +217,12 @@ fn frames_to_all_groups_are_asked_for_as_long_as_it_is_open() {
         let a = open("va");
         assert!(asks());
         drop(a);
-        assert!(!asks());
+        // What another test starts at this moment holds a copy of the descriptor until its exec().
+        let until = std::time::Instant::now() + Duration::from_secs(10);
+        while asks() {
+            assert!(std::time::Instant::now() < until, "still asked for, long after the end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     });
 }
 

@@ -73,8 +73,15 @@ fn descriptors_report_their_token_until_served() {
     poller.wait_for(None, &mut ready).unwrap();
     assert_eq!(ready, [Ready { token: 8, readable: true, writable: true }]);
     drop(a);
-    poller.wait_for(Some(Duration::from_millis(1)), &mut ready).unwrap();
-    assert_eq!(ready, [], "a closed descriptor leaves by itself");
+    // What another test starts at this moment holds a copy of the descriptor until its exec().
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    loop {
+        poller.wait_for(Some(Duration::from_millis(1)), &mut ready).unwrap();
+        if ready.is_empty() {
+            break;
+        }
+        assert!(std::time::Instant::now() < until, "a closed descriptor leaves by itself");
+    }
     for own in [u64::MAX, u64::MAX - 1] {
         assert!(poller.add(&b, own, Interest::Read).is_err());
     }
