@@ -1,4 +1,5 @@
 //! Calls as values, carried out on sockets of the kernel.
+use crate::namespace::without_copies;
 use bytes::Bytes;
 use lowwater_core::base::Sysctl;
 use lowwater_os::socket::{self, Address, Buffer};
@@ -6,6 +7,7 @@ use lowwater_posix::{
     Call, Control, EpollEvent, Errno, Fd, Name, Optval, Piece, RecvKind, Reply, Room, SendKind, sockaddr,
 };
 use rustix::io::FdFlags;
+use rustix::net::sockopt::socket_linger;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -169,7 +171,13 @@ impl Sockets {
             table.open.remove(&fd)
         };
         let Some(open) = open else { return Ok(Reply::fail(Errno::EBADF)) };
-        Arc::into_inner(open).map_or(Ok(()), socket::close).map(done)
+        // Who lingers would keep others from starting anything for as long.
+        let lingers = |open: &OwnedFd| matches!(socket_linger(open), Ok(Some(time)) if !time.is_zero());
+        let close = |open| match lingers(&open) {
+            true => socket::close(open),
+            false => without_copies(|| socket::close(open)),
+        };
+        Arc::into_inner(open).map_or(Ok(()), close).map(done)
     }
 
     fn fcntl(&self, fd: Fd, cmd: i32, arg: i64) -> Answer {

@@ -8,7 +8,8 @@ use lowwater_drill::World;
 use lowwater_os::{Tun, TunOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::sync::{PoisonError, RwLock};
 
 /// Settings whose defaults depend on the machine or on the age of the kernel: the stack's are taken.
 const EQUAL: [&str; 4] = ["tcp_rmem", "tcp_wmem", "tcp_syn_retries", "tcp_congestion_control"];
@@ -136,13 +137,28 @@ pub(crate) fn set_qdisc(words: &str) -> Result<(), String> {
     program("tc", &words_of).map_err(|why| format!("the queueing discipline '{words}': {why}"))
 }
 
+/// A program that starts holds copies of all descriptors until its exec(), which is when `spawn` is
+/// back: what another script closes meanwhile (the readers of this lock) would stay open that long.
+static COPIES: RwLock<()> = RwLock::new(());
+
+/// Ends what `f` closes at once, whatever other threads start.
+pub(crate) fn without_copies<T>(f: impl FnOnce() -> T) -> T {
+    let _no_start = COPIES.read().unwrap_or_else(PoisonError::into_inner);
+    f()
+}
+
 fn ip(words: &[&str]) -> Result<(), String> {
     program("ip", words)
 }
 
 fn program(name: &str, words: &[&str]) -> Result<(), String> {
-    let done = Command::new(name).args(words).output();
-    match done {
+    let mut command = Command::new(name);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let started = {
+        let _alone = COPIES.write().unwrap_or_else(PoisonError::into_inner);
+        command.spawn()
+    };
+    match started.and_then(Child::wait_with_output) {
         Ok(done) if done.status.success() => Ok(()),
         Ok(done) => Err(format!("{name}: {}", String::from_utf8_lossy(&done.stderr).trim())),
         Err(e) => Err(format!("{name}: {e}")),
