@@ -11,8 +11,8 @@ pub(crate) struct Shell {
     pub(crate) words: Vec<String>,
     /// The file that its output goes to.
     pub(crate) into: Option<String>,
-    /// Its output goes to another command.
-    pub(crate) piped: bool,
+    /// The words of the commands that its output goes through, one after the other.
+    pub(crate) filters: Vec<Vec<String>>,
     /// A word is a variable's value, or another command's output.
     pub(crate) variable: bool,
     /// Nobody waits for it.
@@ -21,8 +21,7 @@ pub(crate) struct Shell {
     pub(crate) may_fail: bool,
 }
 
-/// Cuts a shell script into commands. What stands behind `||` is left out: here either a command is carried out or the script is refused;
-/// what stands behind `|` is left out, too.
+/// Cuts a shell script into commands. What stands behind `||` is left out: here either a command is carried out or the script is refused.
 ///
 /// # Errors
 /// A quotation without an end, with the line in which it begins.
@@ -33,19 +32,19 @@ pub(crate) fn commands_of(text: &str, first: usize) -> Result<Vec<Shell>, (usize
     while let Some((line, token)) = tokens.next()? {
         let fresh = command.words.is_empty() && command.into.is_none();
         match token {
-            Token::Word(word) if !command.piped => {
+            Token::Word(word) => {
                 command.line = if fresh { line } else { command.line };
                 command.variable |= word.variable;
-                command.words.push(word.text);
+                command.filters.last_mut().unwrap_or(&mut command.words).push(word.text);
             }
-            // `&1` is what the other stream goes to.
-            Token::Output(target) if !command.piped && !target.text.starts_with('&') => {
+            // `&1` is what the other stream goes to; of what goes through another command, its own output counts.
+            Token::Output(target) if command.filters.is_empty() && !target.text.starts_with('&') => {
                 command.line = if fresh { line } else { command.line };
                 command.variable |= target.variable;
                 command.into = Some(target.text);
             }
-            Token::Word(_) | Token::Output(_) => {}
-            Token::Pipe => command.piped = true,
+            Token::Output(_) => {}
+            Token::Pipe => command.filters.push(Vec::new()),
             // All that `||` and `&&` join would run there: the one that is looked at says so.
             Token::Background => {
                 command.background = true;
@@ -77,12 +76,18 @@ fn end(all: &mut Vec<Shell>, command: &mut Shell, left_out: bool) {
 impl Shell {
     /// What is written stays nowhere.
     pub(crate) fn is_silent(&self) -> bool {
-        !self.piped && self.into.as_deref().is_none_or(|file| file == "/dev/null")
+        !self.is_piped() && self.into.as_deref().is_none_or(|file| file == "/dev/null")
+    }
+
+    /// Its output goes to another command.
+    pub(crate) const fn is_piped(&self) -> bool {
+        !self.filters.is_empty()
     }
 
     /// Its words, for messages.
     pub(crate) fn text(&self) -> String {
-        self.words.join(" ")
+        let filters = self.filters.iter().map(|words| format!(" | {}", words.join(" ")));
+        self.words.join(" ") + &filters.collect::<String>()
     }
 }
 
@@ -302,7 +307,8 @@ mod tests {
             assert_eq!((echo.text().as_str(), echo.into), ("echo", None), "{text}");
         }
         let piped = cut("nstat 2> /dev/null | grep x > y");
-        assert!(piped.words == ["nstat"] && piped.piped && piped.into.is_none() && !piped.is_silent());
+        assert!(piped.words == ["nstat"] && piped.filters == [["grep", "x"]] && piped.into.is_none());
+        assert!(!piped.is_silent() && piped.text() == "nstat | grep x");
         for text in ["rm /tmp/${PPID}", "rm \"$x\"", "rm `x`", "a > $x"] {
             assert!(cut(text).variable, "{text}");
         }

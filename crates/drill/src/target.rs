@@ -80,6 +80,13 @@ pub trait Target {
         let _ = may;
         Err("privileges cannot be taken here".to_owned())
     }
+    /// Linux's counters that there are, with their names as `nstat` has them, since the world began.
+    ///
+    /// # Errors
+    /// Why not, in a sentence.
+    fn counters(&mut self) -> Result<Vec<(String, u64)>, String> {
+        Err("counters cannot be had here".to_owned())
+    }
     /// Forgets what connections have taught about servers, as `ip tcp_metrics flush` does.
     ///
     /// # Errors

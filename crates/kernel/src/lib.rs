@@ -202,6 +202,10 @@ impl Target for Kernel {
         namespace::set_sysctl(name, value)
     }
 
+    fn counters(&mut self) -> Result<Vec<(String, u64)>, String> {
+        namespace::counters()
+    }
+
     fn lacks_sysctl(&self, name: &str) -> Option<String> {
         namespace::lacks_sysctl(name)
     }

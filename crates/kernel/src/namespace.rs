@@ -112,6 +112,28 @@ pub(crate) fn lacks_sysctl(name: &str) -> Option<String> {
     }
 }
 
+/// The counters of the calling thread's namespace, as `nstat` names them; nobody sums IPv6's up with the others.
+pub(crate) fn counters() -> Result<Vec<(String, u64)>, String> {
+    let mut all = Vec::new();
+    for file in ["netstat", "snmp"] {
+        let path = format!("/proc/thread-self/net/{file}");
+        let text = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+        // Of each group a line of names and one of values, with the group's name before both.
+        let lines: Vec<&str> = text.lines().collect();
+        for pair in lines.chunks_exact(2) {
+            let (names, values) = (pair[0].split_whitespace(), pair[1].split_whitespace());
+            let mut both = names.zip(values);
+            let Some((group, _)) = both.next() else { continue };
+            let group = group.trim_end_matches(':');
+            // A few of them are settings, perhaps -1.
+            all.extend(
+                both.filter_map(|(name, value)| Some((format!("{group}{name}"), value.parse().ok()?))),
+            );
+        }
+    }
+    Ok(all)
+}
+
 /// Forgets what connections of the calling thread's namespace have taught about servers.
 pub(crate) fn forget_servers() -> Result<(), String> {
     ip(&["tcp_metrics", "flush", "all"])

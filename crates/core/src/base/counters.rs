@@ -220,8 +220,9 @@ impl Counters {
         self.drops[why as usize]
     }
 
-    /// Calls `f` with group, name and value of every counter, in a fixed order.
-    pub fn each(&self, f: &mut dyn FnMut(&'static str, &'static str, u64)) {
+    /// Calls `f` with group, name and value of the counters that Linux has, too, in a fixed order: what `nstat` prints are group and name
+    /// in one word.
+    pub fn each_of_linux(&self, f: &mut dyn FnMut(&'static str, &'static str, u64)) {
         self.ip.each(f);
         self.ip_ext.each(f);
         self.icmp.each(f);
@@ -229,6 +230,11 @@ impl Counters {
         self.tcp.each(f);
         self.tcp_ext.each(f);
         self.sctp.each(f);
+    }
+
+    /// Calls `f` with group, name and value of every counter, in a fixed order.
+    pub fn each(&self, f: &mut dyn FnMut(&'static str, &'static str, u64)) {
+        self.each_of_linux(f);
         self.own.each(f);
         for why in Wait::ALL {
             f("Wait", why.name(), self.waits(why));

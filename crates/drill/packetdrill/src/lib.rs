@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
 
+mod counted;
 mod device;
 mod driver;
 mod failure;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use core::mem;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use lowwater_core::base::Instant;
+use lowwater_core::base::counters::Counters;
 use lowwater_core::device::DeviceCaps;
 use lowwater_posix::abi::{
     F_DUPFD, F_DUPFD_CLOEXEC, MSG_FASTOPEN, SCTP_SOCKOPT_PEELOFF, SCTP_SOCKOPT_PEELOFF_FLAGS, SOL_SCTP,
@@ -238,6 +239,11 @@ impl Machine {
     pub(crate) fn clock(&mut self) -> u64 {
         self.host.advance_until(self.host.now().plus_nanos(1_000));
         micros(self.host.now())
+    }
+
+    /// The stack's counters.
+    pub(crate) fn counters(&mut self) -> &Counters {
+        self.host.stack().counters()
     }
 
     /// The last records of the flight recorder with their times on the stack's clock, as lines.

@@ -1,4 +1,5 @@
 //! The one machine of the process behind its lock: who drives the clock, who sleeps until woken, and what time the woken sees.
+use crate::counted::Files;
 use crate::device;
 use crate::driver::{Driver, this_thread, waits_for_another};
 use crate::failure::{die, say};
@@ -32,6 +33,8 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Shared {
     machine: Mutex<Option<Machine>>,
+    /// Where the commands of the run look for the counters, once one has run.
+    counted: Mutex<Option<Files>>,
     /// A call that had blocked is over.
     over: Condvar,
     /// Who drives the clock.
@@ -47,6 +50,7 @@ pub(crate) struct Shared {
 /// What the C functions work on: packetdrill's calls of libc that are redirected bring no pointer with them.
 pub(crate) static SHARED: Shared = Shared {
     machine: Mutex::new(None),
+    counted: Mutex::new(None),
     over: Condvar::new(),
     driver: Driver::new(),
     runs: AtomicUsize::new(0),
@@ -79,12 +83,14 @@ impl Shared {
     /// Ends the machine.
     pub(crate) fn end(&self) {
         let machine = self.lock().take();
+        drop(self.files().take());
         self.over.notify_all();
         machine.into_iter().for_each(Machine::end);
     }
 
     /// What the stack did last, for a process that ends before [`Shared::end`]. Nothing where somebody holds the lock for good.
     pub(crate) fn last_words(&self) {
+        drop(self.files().take());
         let mut guard = match self.machine.try_lock() {
             Ok(guard) => guard,
             // The stack panicked in this very call: its records are what is asked for.
@@ -116,6 +122,26 @@ impl Shared {
             }
             None => Reply::fail(Errno::EBADF),
         }
+    }
+
+    /// What a shell runs before a command of the script, so that this finds the stack's counters as they are now; `None` without a machine,
+    /// and where there is no place for files, which is said.
+    pub(crate) fn before_command(&self) -> Option<String> {
+        let counters = self.with(|machine| machine.counters().clone())?;
+        let mut files = self.files();
+        let written = match &*files {
+            Some(files) => files.write(&counters),
+            None => Files::make(self.runs.load(Ordering::Relaxed)).and_then(|made| {
+                made.write(&counters)?;
+                *files = Some(made);
+                Ok(())
+            }),
+        };
+        if let Err(why) = written {
+            say(&format!("commands do not see the stack's counters: {why}"));
+            return None;
+        }
+        files.as_ref().map(Files::exports)
     }
 
     /// Lets so many microseconds pass.
@@ -237,6 +263,10 @@ impl Shared {
                 machine.elapse();
             }
         }
+    }
+
+    fn files(&self) -> MutexGuard<'_, Option<Files>> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Machine>> {

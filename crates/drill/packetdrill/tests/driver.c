@@ -1029,6 +1029,26 @@ static void settings(void)
 	teardown(fds, 3, 1, 1);
 }
 
+/* Commands see the stack's counters: what nstat prints has changed since it was called last. */
+static void counters(void)
+{
+	EQ(system("nstat -n"), 0);
+	int fd = listener();
+	int conn = established(fd);
+	EQ(system("nstat | grep -q '^TcpPassiveOpens  *1 '"), 0);
+	EQ(system("nstat | grep -q TcpPassiveOpens"), 1 << 8);
+	EQ(system("nstat -az 'TcpExtTCPTimeout*' | grep -q '^TcpExtTCPTimeouts  *0 '"), 0);
+
+	/* One segment that nobody acknowledges: the timer runs out while the clock stands between two commands. */
+	EQ(so.write(U, conn, "x", 1), 1);
+	wait_until(now_us() + 5000000);
+	EQ(system("nstat -s | grep -q '^TcpExtTCPTimeouts'"), 0);
+	EQ(system("test \"$(nstat TcpRetransSegs | grep -c Tcp)\" = 1"), 0);
+	EQ(system("exit 7"), 7 << 8);
+	int fds[] = {fd, conn};
+	teardown(fds, 2, 1, 2);
+}
+
 /* What the namespace's route to the peer asks of connections counts for those that begin behind the command. */
 static void routes(void)
 {
@@ -1414,7 +1434,7 @@ static const struct {
 } scenarios[] = {
 	{"options", options},     {"passive", passive},     {"active", active},       {"errors", errors}, {"privileges", privileges},
 	{"messages", messages}, {"error_queue", error_queue}, {"large", large},   {"epoll", epoll},         {"snippets", snippets},   {"pipes", pipes}, {"second_belt", second_belt},
-	{"blocking", blocking}, {"result_after_sleep", result_after_sleep}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings}, {"routes", routes}, {"device", device},
+	{"blocking", blocking}, {"result_after_sleep", result_after_sleep}, {"awaited", awaited},   {"calibration", calibration}, {"end_of_script", end_of_script}, {"end", end_of_time},     {"timing", timing},       {"settings", settings}, {"counters", counters}, {"routes", routes}, {"device", device},
 	{"datagrams", datagrams}, {"icmp", icmp}, {"footprint", footprint}, {"no_flags", no_flags},   {"bad_flag", bad_flag}, {"bad_text", bad_text},   {"deadlock", deadlock}, {"failure", failure}, {"abandoned", abandoned}, {"abandoned_by_the_second", abandoned_by_the_second},
 	{"noise", noise},       {"busy", busy}, {"drawn_address", drawn_address}, {"runner_v4", runner_v4}, {"runner_v6", runner_v6}, {"after_free", after_free}, {"no_streams", no_streams},
 };

@@ -270,6 +270,11 @@ fn a_thousand_virtual_seconds_cost_few_calls() {
 }
 
 #[test]
+fn commands_see_the_counters_of_the_stack() {
+    passes("counters");
+}
+
+#[test]
 fn settings_are_those_of_the_namespace_at_that_time() {
     passes("settings");
 }

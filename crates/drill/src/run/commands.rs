@@ -1,8 +1,9 @@
 //! Shell commands in scripts: settings are carried out on the stack's, files of settings are read, what has no effect here is passed over,
 //! everything else is refused.
 use super::stack::DEVICE;
-use super::{Runner, at};
+use super::{Runner, at, counted};
 use crate::failure::Failure;
+use crate::nstat::Nstat;
 use crate::shell::{Shell, commands_of};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::BTreeSet;
@@ -27,7 +28,6 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     ("ifconfig", "addresses are those of --local_ip and --remote_ip"),
     ("ethtool", "what the device can do is set by --mtu, --gso and --device_queue"),
-    ("nstat", "the kernel's counters are not there; `lowwater serve` and the crate show the stack's"),
     ("ss", "sockets are seen through %{ }%"),
     ("iptables", "there is no firewall; leave the packet out instead"),
     ("nft", "there is no firewall; leave the packet out instead"),
@@ -144,6 +144,8 @@ pub(super) struct Commands {
     nested: usize,
     /// Settings of which it was said that they have no effect.
     said: BTreeSet<String>,
+    /// What `nstat` remembers.
+    pub(super) nstat: Nstat,
 }
 
 /// Whether the commands behind one are carried out.
@@ -181,11 +183,10 @@ impl Runner<'_> {
         let Some((first, rest)) = shell.words.split_first() else { return Ok(Then::On) };
         let path = Path::new(first);
         let file = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        let program = path.parent().is_some_and(|folder| PROGRAMS.iter().any(|p| folder == Path::new(p)));
         if file.starts_with(RESTORE) && !self.folder.join(first).exists() {
             return Ok(Then::On);
         }
-        let name = if program { &*file } else { first.as_str() };
+        let name = program(first);
         let refuse = |why: &str| Err(format!("`{}` cannot be had: {why}", shell.text()));
         let last = ["exit", "return"].contains(&name);
         // `$?` is 0: whatever else it could be has failed before.
@@ -196,8 +197,11 @@ impl Runner<'_> {
         if shell.background {
             return refuse("nothing runs in the background here");
         }
+        if counted::asked(shell).is_some() {
+            return self.counted(line, shell).map(|()| Then::On);
+        }
         // What is refused by itself has the better reason, and so has echo.
-        if shell.piped && name != "echo" {
+        if shell.is_piped() && name != "echo" {
             let known = known.filter(|_| name != "ip" || !rest.iter().any(|word| word == "route"));
             return refuse(known.unwrap_or("what another command makes of its output is not known here"));
         }
@@ -212,10 +216,10 @@ impl Runner<'_> {
             "true" | ":" | "set" => Ok(Then::On),
             // What the stack has is built in.
             "modprobe" if rest.iter().all(|word| word.starts_with('-') || word == "sctp") => Ok(Then::On),
-            // What they print nobody reads.
-            "nstat" | "ss" if shell.is_silent() => Ok(Then::On),
-            // What they write is for whoever looks for what went wrong: the script does not change by it.
-            "nstat" | "ss" => {
+            // What it prints nobody reads.
+            "ss" if shell.is_silent() => Ok(Then::On),
+            // What it writes is for whoever looks for what went wrong: the script does not change by it.
+            "ss" => {
                 let (file, why) = (shell.into.as_deref().unwrap_or_default(), known.unwrap_or_default());
                 self.notes.push(format!("line {line}: `{}` writes nothing into {file}: {why}", shell.text()));
                 Ok(Then::On)
@@ -427,7 +431,7 @@ impl Runner<'_> {
         if shell.is_silent() {
             return Ok(());
         }
-        let into = shell.into.as_ref().filter(|_| !shell.piped);
+        let into = shell.into.as_ref().filter(|_| !shell.is_piped());
         match into.and_then(|into| into.strip_prefix("/proc/sys/")) {
             Some(name) => {
                 let value = words.iter().filter(|w| *w != "-n").cloned().collect::<Vec<_>>().join(" ");
@@ -482,6 +486,14 @@ impl Runner<'_> {
             }
         }
         Ok(Then::On)
+    }
+}
+
+/// The name of a program without the folder of programs that it may be called from.
+pub(super) fn program(word: &str) -> &str {
+    match word.rsplit_once('/') {
+        Some((folder, name)) if PROGRAMS.contains(&folder) => name,
+        _ => word,
     }
 }
 

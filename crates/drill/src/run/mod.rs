@@ -5,6 +5,7 @@ mod calls;
 mod check;
 mod commands;
 mod compare;
+mod counted;
 mod dry;
 mod fds;
 mod flow;

@@ -109,6 +109,14 @@ impl Target for Stack {
         Some(format!("the stack has no setting '{name}'{near} (docs/sysctl.md lists all)"))
     }
 
+    fn counters(&mut self) -> Result<Vec<(String, u64)>, String> {
+        let mut all = Vec::new();
+        self.steps.host().stack().counters().each_of_linux(&mut |group, name, value| {
+            all.push((format!("{group}{name}"), value));
+        });
+        Ok(all)
+    }
+
     fn forget_servers(&mut self) -> Result<(), String> {
         self.steps.host().stack().forget_servers();
         Ok(())

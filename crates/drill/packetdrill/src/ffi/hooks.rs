@@ -1,13 +1,17 @@
 //! What packetdrill calls in libc although the descriptor is ours: getsockopt() of its snippets, close() of sockets that a script leaves
-//! open, sendfile(). Our own versions take their place in the main program, and pass on what is not ours.
+//! open, sendfile(); and system(), whose commands shall see our counters. Our own versions take their place in the main program, and pass on
+//! what is not ours.
 use super::calls::foreign;
 use super::files;
 use super::got;
 use super::memory;
 use super::sockets;
 use super::system::{Number, forwarded, give};
-use core::ffi::{CStr, c_int, c_void};
+use crate::failure::guard;
+use crate::shared::SHARED;
+use core::ffi::{CStr, c_char, c_int, c_void};
 use libc::{off_t, size_t, socklen_t, ssize_t};
+use std::ffi::CString;
 
 /// Redirects the main program's calls; returns the names that it has and that could not be redirected.
 pub(super) fn install() -> Vec<&'static str> {
@@ -17,8 +21,14 @@ pub(super) fn install() -> Vec<&'static str> {
         as *const c_void;
     let sendfile =
         sendfile as unsafe extern "C" fn(c_int, c_int, *mut off_t, size_t) -> ssize_t as *const c_void;
-    let table: [(&'static CStr, *const c_void); 4] =
-        [(c"close", close), (c"getsockopt", getsockopt), (c"sendfile", sendfile), (c"sendfile64", sendfile)];
+    let system = system as unsafe extern "C" fn(*const c_char) -> c_int as *const c_void;
+    let table: [(&'static CStr, *const c_void); 5] = [
+        (c"close", close),
+        (c"getsockopt", getsockopt),
+        (c"sendfile", sendfile),
+        (c"sendfile64", sendfile),
+        (c"system", system),
+    ];
     // SAFETY: each function has the type of libc's function of that name, and does what that does for all descriptors but ours.
     let failed = unsafe { got::redirect(&table) };
     failed.into_iter().filter_map(|name| name.to_str().ok()).collect()
@@ -54,6 +64,22 @@ unsafe extern "C" fn sendfile(out: c_int, file: c_int, offset: *mut off_t, len: 
         // SAFETY: sendfile(2) demands NULL or an offset.
         unsafe { sendfile_of(out, file, offset, len) }
     })
+}
+
+/// A command of the script: `nstat` finds the stack's counters.
+///
+/// # Safety
+/// As system(3) demands.
+unsafe extern "C" fn system(command: *const c_char) -> c_int {
+    // SAFETY: system(3) demands NULL, which asks whether there is a shell, or a string.
+    let told = (!command.is_null()).then(|| unsafe { CStr::from_ptr(command) });
+    let longer = told.and_then(|told| {
+        let exports = guard(|| SHARED.before_command())?;
+        CString::new([exports.as_bytes(), told.to_bytes()].concat()).ok()
+    });
+    let run = longer.as_ref().map_or(command, |longer| longer.as_ptr());
+    // SAFETY: the caller's own string, or one that lives until the call is over.
+    unsafe { libc::system(run) }
 }
 
 /// # Safety

@@ -106,7 +106,7 @@ pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, interf
         // The second belt is that every descriptor is a real one (`fds.rs`), so this is worth a word and no failure.
         for name in hooks::install() {
             say(&format!(
-                "{name}() of the main program cannot be redirected: snippets with TCP_INFO will fail"
+                "{name}() of the main program cannot be redirected: snippets with TCP_INFO, or commands with nstat, will fail"
             ));
         }
         // SAFETY: the caller's table has room for all members, and nobody reads it before we return.

@@ -201,6 +201,16 @@ impl Target for Interface {
         if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
     }
 
+    fn counters(&mut self) -> Result<Vec<(String, u64)>, String> {
+        let mut all = Vec::new();
+        SHARED.with(|machine| {
+            machine.counters().each_of_linux(&mut |group, name, value| {
+                all.push((format!("{group}{name}"), value));
+            });
+        });
+        Ok(all)
+    }
+
     fn lacks_sysctl(&self, name: &str) -> Option<String> {
         let short = name.trim_start_matches("net.ipv4.");
         let known = Sysctl::knows(name) || Path::new(SETTINGS).join(short).exists();
