@@ -1,7 +1,7 @@
 //! The calls of epoll(7) on sets of the core (`core::socket::ready_set`), for descriptors of every kind.
 use crate::abi::{
     EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP,
-    EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWAKEUP, EPOLLWRNORM,
+    EPOLLIN, EPOLLOUT, EPOLLWAKEUP,
 };
 use crate::block::Progress;
 use crate::call::{EpollEvent, Fd, Reply};
@@ -14,15 +14,7 @@ use lowwater_core::socket::ready_set::{ReadySet, Watch};
 use std::collections::{BTreeSet, VecDeque};
 
 /// What may stand beside EPOLLEXCLUSIVE (`EPOLLEXCLUSIVE_OK_BITS`).
-const EXCLUSIVE_OK: u32 = EPOLLIN
-    | EPOLLOUT
-    | EPOLLERR
-    | EPOLLHUP
-    | EPOLLRDNORM
-    | EPOLLWRNORM
-    | EPOLLWAKEUP
-    | EPOLLET
-    | EPOLLEXCLUSIVE;
+const EXCLUSIVE_OK: u32 = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 /// Most events that one call may ask for (`EP_MAX_EVENTS`).
 const EVENTS_MAX: i32 = i32::MAX / 12;
 

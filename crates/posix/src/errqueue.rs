@@ -44,6 +44,11 @@ impl ExtendedErr {
         out.put_slice(&self.data.to_ne_bytes());
     }
 
+    /// A send without a copy is over.
+    pub(crate) const fn is_zerocopy(&self) -> bool {
+        self.origin == SO_EE_ORIGIN_ZEROCOPY
+    }
+
     /// ICMP said it (`is_icmp_err_skb`).
     const fn is_icmp(&self) -> bool {
         matches!(self.origin, SO_EE_ORIGIN_ICMP | SO_EE_ORIGIN_ICMP6)
@@ -188,7 +193,11 @@ impl Host {
         let addr = entry.name.map(|name| sock.shown(name));
         let data = entry.data.slice(..copied);
         let mut reply = Reply { data, addr, msg_flags: cut, ..Reply::ok(copied as i64) };
-        let mut controls = self.tx_time_controls(sock, &entry);
+        let mut controls = match entry.err.is_icmp() {
+            // It came in, as data does (`ip_recv_error`: `sock_recv_timestamp`).
+            true => self.rx_time_controls(sock, entry.at),
+            false => self.tx_time_controls(sock, &entry),
+        };
         controls.push(entry.control(sock));
         for control in controls {
             put_control(&mut reply, read.control_len, control);
@@ -263,7 +272,7 @@ impl Host {
         while let Some(heard) = self.stack.next_icmp() {
             any = true;
             let Some(fd) = self.files.fd_of(heard.id) else { continue };
-            if icmp_entry(&heard).is_none_or(|entry| self.push_error(fd, entry)) {
+            if icmp_entry(&heard, self.now).is_none_or(|entry| self.push_error(fd, entry)) {
                 self.wake_fd(fd, EPOLLERR);
                 woken.push(heard.id);
             }
@@ -273,7 +282,7 @@ impl Host {
 }
 
 /// A message of ICMP as an entry: read is what it quotes, from the transport's header on (TCP), or behind it (UDP).
-fn icmp_entry(heard: &IcmpHeard) -> Option<Entry> {
+fn icmp_entry(heard: &IcmpHeard, now: Instant) -> Option<Entry> {
     /// Of the transports that have sockets here.
     const UDP: u8 = 17;
     const UDP_HEADER: usize = 8;
@@ -297,7 +306,7 @@ fn icmp_entry(heard: &IcmpHeard) -> Option<Entry> {
         },
         offender: Some(error.from),
         name: Some(SocketAddr::new(embedded.dst, embedded.dst_port)),
-        at: None,
+        at: Some(now),
         data: message.quoted.slice(from..),
         stats: false,
         charge: Truesize::of_packet(u32::try_from(packet).unwrap_or(u32::MAX)).bytes() as usize,

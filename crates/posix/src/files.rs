@@ -249,6 +249,12 @@ impl Sock {
         u32::try_from(*set).ok()
     }
 
+    /// The place of the next peek is that far from the front, at most as far as SO_PEEK_OFF can say.
+    pub(crate) fn set_peek_off(&mut self, place: u32) {
+        let place = i32::try_from(place).unwrap_or(i32::MAX);
+        self.knobs.plain.insert((crate::abi::SOL_SOCKET, crate::abi::SO_PEEK_OFF), place);
+    }
+
     /// IPV6_V6ONLY.
     pub(crate) fn v6only(&self) -> bool {
         self.v6 && self.plain(AF_V6.0, AF_V6.1) != 0

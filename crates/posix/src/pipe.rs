@@ -401,7 +401,12 @@ impl Host {
         };
         let rooms = vec![Room::new(want)];
         let call = Call::Recv { fd, kind: RecvKind::Recv, rooms, flags: flags | wait, control_len: 0 };
+        let peek_off = self.files.sock(fd)?.peek_off();
         let Some(reply) = self.attempt(&call, p)? else { return Ok(None) };
+        // Of TCP it is no read that moves the place of the next peek (`tcp_read_sock`).
+        if let (Some(_), Some(place)) = (conn, peek_off) {
+            self.files.sock_mut(fd)?.set_peek_off(place);
+        }
         if let Some(id) = conn.filter(|_| there == Some(0) && reply.data.is_empty()) {
             // The end was only looked at, and is read now (`tcp_read_sock`). There are no bytes that this could take.
             self.stack.tcp_recv_with(self.now, id, 1, &mut |_| {})?;
@@ -431,7 +436,7 @@ impl Host {
         let before = self.pipes.waiting(from);
         let answer = self.splice_out_now(from, fd, len, flags, p);
         if p.done > 0 && !matches!(answer, Ok(None)) {
-            self.mark_write(fd, None);
+            self.mark_write(fd, None, p.done < len && self.pipes.waiting(from) > 0);
         }
         if self.pipes.waiting(from) < before {
             self.wake_pipe(from);

@@ -1,7 +1,7 @@
 //! Reading from a TCP socket: read, readv, recv, recvfrom, recvmsg (`tcp_recvmsg_locked`).
 use crate::abi::{
-    MSG_CTRUNC, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SO_PEEK_OFF,
-    SO_RCVLOWAT, SOL_SOCKET, SOL_TCP, TCP_CM_INQ, TCP_INQ,
+    MSG_CTRUNC, MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, SO_RCVLOWAT,
+    SOL_SOCKET, SOL_TCP, TCP_CM_INQ, TCP_INQ,
 };
 use crate::block::Progress;
 use crate::call::{Call, Control, Fd, RecvKind, Reply, Room};
@@ -193,8 +193,8 @@ impl Host {
     fn move_peek(&mut self, read: &Read, by: i64) -> Result<(), Errno> {
         let sock = self.files.sock_mut(read.fd)?;
         if let Some(from) = sock.peek_off() {
-            let moved = (i64::from(from) + by).clamp(0, i32::MAX.into()) as i32;
-            sock.knobs.plain.insert((SOL_SOCKET, SO_PEEK_OFF), moved);
+            let moved = (i64::from(from) + by).clamp(0, i32::MAX.into());
+            sock.set_peek_off(moved as u32);
         }
         Ok(())
     }

@@ -145,7 +145,7 @@ impl Host {
             Err(_) => 0,
         };
         if written > 0 {
-            self.mark_write(write.fd, write.stamps);
+            self.mark_write(write.fd, write.stamps, written < write.data.len() && !write.bad);
         }
         self.end_zerocopy(write.fd, p, written);
         answer

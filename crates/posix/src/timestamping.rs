@@ -92,6 +92,8 @@ struct Mark {
     wants: i32,
     /// When it was handed down last.
     handed: Option<Instant>,
+    /// What its write lets go has gone before it was marked.
+    pushed: bool,
     /// Its buffer's bytes once it is on its way.
     payload: Bytes,
 }
@@ -136,16 +138,18 @@ impl TxStamps {
         !self.marks.is_empty()
     }
 
-    /// A write ended with the byte at `place`. Of a buffer only the last one counts, for what any of them asked for.
-    fn mark(&mut self, place: u64, buffer: u64, wants: i32) {
+    /// A write ended with the last byte of `piece`. Of a buffer only the last one counts, for what any of them asked for.
+    fn mark(&mut self, piece: Piece, wants: i32, pushed: bool) {
         let mut wants = wants;
-        while let Some(older) = self.marks.pop_back_if(|m| m.place >= buffer) {
+        while let Some(older) = self.marks.pop_back_if(|m| m.place >= piece.start) {
             wants |= older.wants;
         }
         if self.marks.len() >= MARKS_MAX {
             self.marks.pop_front();
         }
-        self.marks.push_back(Mark { place, wants, handed: None, payload: Bytes::new() });
+        let (place, handed) = (piece.end - 1, piece.sent_at);
+        let payload = if handed.is_some() { piece.payload } else { Bytes::new() };
+        self.marks.push_back(Mark { place, wants, handed, pushed, payload });
     }
 
     /// Which marks stand at `from..to`.
@@ -230,8 +234,9 @@ struct Happened {
 
 impl Host {
     /// A call has written something: the times of its last byte are awaited if somebody wants them, by its own wish or the socket's
-    /// (`tcp_tx_timestamp`).
-    pub(crate) fn mark_write(&mut self, fd: Fd, stamps: Option<i32>) {
+    /// (`tcp_tx_timestamp`). One that has found no room for the rest has pushed before that (`tcp_sendmsg_locked`: wait_for_space), so that
+    /// nobody hears when what that has let go left.
+    pub(crate) fn mark_write(&mut self, fd: Fd, stamps: Option<i32>, pushed: bool) {
         let Ok(sock) = self.files.sock(fd) else { return };
         let (kind, flags) = (sock.kind, sock.knobs.stamping.flags);
         let wants = stamps.unwrap_or(flags) & TX_RECORD;
@@ -240,9 +245,9 @@ impl Host {
         if wants == 0 || matches!(self.stack.tcp_state(id), Ok(State::SynSent)) {
             return;
         }
-        let Some((start, end)) = self.unsent_tail(id) else { return };
+        let Some(piece) = self.tail(id).filter(|tail| pushed || tail.sent_at.is_none()) else { return };
         let Ok(sock) = self.files.sock_mut(fd) else { return };
-        sock.knobs.feedback.get_or_insert_default().stamps.mark(end - 1, start, wants);
+        sock.knobs.feedback.get_or_insert_default().stamps.mark(piece, wants, pushed);
         self.watched.begin(fd);
         self.keep_moments(fd);
     }
@@ -364,10 +369,12 @@ impl Host {
         self.epoch + Duration::from_nanos(at.nanos_since(Instant::ZERO))
     }
 
-    /// Messages that tell the time of an entry of the error queue (`__sock_recv_timestamp`).
+    /// Messages that tell the time of an entry of the error queue. What became of a send without a copy has none of its own, and that of the read
+    /// where SO_TIMESTAMP wants one (`__sock_recv_timestamp`: `need_software_tstamp`).
     pub(crate) fn tx_time_controls(&self, sock: &Sock, entry: &Entry) -> Vec<Control> {
         let stamping = sock.knobs.stamping;
-        let Some(at) = entry.at.map(|at| self.wall(at)) else { return Vec::new() };
+        let of_read = (entry.err.is_zerocopy() && stamping.receive).then_some(self.now);
+        let Some(at) = entry.at.or(of_read).map(|at| self.wall(at)) else { return Vec::new() };
         let mut controls: Vec<Control> = stamping.plain(at).into_iter().collect();
         if stamping.has(SOF_TIMESTAMPING_SOFTWARE) {
             controls.push(stamping.three(at));
@@ -457,7 +464,7 @@ fn departed<'a>(
         if let Some(piece) = pieces.remove(&mark.place).filter(|_| changed) {
             let again = mark.handed != piece.sent_at;
             (mark.handed, mark.payload) = (piece.sent_at, piece.payload);
-            if again && mark.wants & SOF_TIMESTAMPING_TX_SCHED != 0 {
+            if again && !mark.pushed && mark.wants & SOF_TIMESTAMPING_TX_SCHED != 0 {
                 let whole = packets.first().and_then(|(nth, _)| {
                     let segments = segments_of(&left, *nth, (piece.start, piece.end), progress);
                     uncut(segments, piece.start, &mark.payload, progress)
@@ -466,12 +473,14 @@ fn departed<'a>(
                 told.push(happened(SCM_TSTAMP_SCHED, whole.unwrap_or_else(|| mark.payload.clone()), packet));
             }
         }
-        if mark.wants & SOF_TIMESTAMPING_TX_SOFTWARE != 0 {
+        if !mark.pushed && mark.wants & SOF_TIMESTAMPING_TX_SOFTWARE != 0 {
             told.extend(
                 packets.into_iter().map(|(_, packet)| happened(SCM_TSTAMP_SND, packet.clone(), true)),
             );
         }
     }
+    // Only the last write can be one whose packets leave in this turn; what is sent again is told of.
+    stamps.marks.back_mut().into_iter().for_each(|mark| mark.pushed = false);
     told
 }
 
@@ -553,6 +562,12 @@ mod tests {
         assert_eq!(pieces.0.len(), PIECES_MAX);
     }
 
+    /// The bytes `start..=last` wait together.
+    fn waiting(start: u64, last: u64) -> Piece {
+        let end = last + 1;
+        Piece { start, end, joined_end: end, sent_at: None, payload: Bytes::new() }
+    }
+
     /// A packet of IPv4 with `len` bytes of payload from `place` on.
     fn packet(place: u64, len: usize) -> Bytes {
         let mut bytes = BytesMut::zeroed(40 + len);
@@ -570,7 +585,7 @@ mod tests {
     fn full() -> TxStamps {
         let mut stamps = TxStamps::default();
         for n in 0..MARKS_MAX as u64 {
-            stamps.mark(10 * n + 10, 10 * n + 1, WANTS);
+            stamps.mark(waiting(10 * n + 1, 10 * n + 10), WANTS, false);
         }
         stamps
     }
@@ -622,11 +637,11 @@ mod tests {
         assert_eq!(acked, [10, 20, 30]);
         assert_eq!((stamps.marks.len(), stamps.marks[0].place), (MARKS_MAX - 3, 40));
         let last = 10 * MARKS_MAX as u64;
-        stamps.mark(last + 5, last - 9, 0);
+        stamps.mark(waiting(last - 9, last + 5), 0, false);
         let back = stamps.marks.back().expect("many");
         assert_eq!((back.place, back.wants), (last + 5, WANTS), "it shares the buffer of the one before");
         for n in 1..6 {
-            stamps.mark(last + 10 * n, last + 10 * n - 3, WANTS);
+            stamps.mark(waiting(last + 10 * n - 3, last + 10 * n), WANTS, false);
         }
         assert_eq!((stamps.marks.len(), stamps.marks[0].place), (MARKS_MAX, 60), "the oldest is forgotten");
     }

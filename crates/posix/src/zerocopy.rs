@@ -9,7 +9,7 @@ use crate::files::Kind;
 use crate::host::Host;
 use crate::send::Write;
 use lowwater_core::base::SocketId;
-use lowwater_core::tcp::{Progress, State};
+use lowwater_core::tcp::{Piece, Progress, State};
 use std::collections::VecDeque;
 
 /// Memory for options and their like that a socket may hold (`net.core.optmem_max` by default): it bounds sends that are under way and
@@ -176,9 +176,13 @@ impl Host {
 
     /// The last buffer of a connection that is not sent yet: where it begins and ends (`tcp_write_queue_tail`).
     pub(crate) fn unsent_tail(&self, id: SocketId) -> Option<(u64, u64)> {
+        self.tail(id).filter(|piece| piece.sent_at.is_none()).map(|piece| (piece.start, piece.end))
+    }
+
+    /// What of the last bytes that were written goes together, or has gone.
+    pub(crate) fn tail(&self, id: SocketId) -> Option<Piece> {
         let last = self.stack.tcp_progress(id)?.end.checked_sub(1)?;
-        let piece = self.stack.tcp_piece(id, last)?;
-        piece.sent_at.is_none().then_some((piece.start, piece.end))
+        self.stack.tcp_piece(id, last)
     }
 
     /// How far a connection is; `None` once it is over and nothing of it will be acknowledged any more.

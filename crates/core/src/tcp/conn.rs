@@ -580,6 +580,10 @@ impl Conn {
         self.release(false);
         // In Linux the socket has been closed since TIME-WAIT began, and is told nothing of the end of that.
         let told = self.state == State::TimeWait;
+        // The last acknowledgement leaves it as it is; whatever else ends a connection empties its queues (`tcp_write_queue_purge`).
+        if !matches!(self.state, State::LastAck | State::TimeWait) || error.is_some() {
+            self.path.rtt.end_backoff();
+        }
         if self.state != State::Close {
             self.set_state(cx, State::Close);
         }

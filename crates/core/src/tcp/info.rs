@@ -350,7 +350,7 @@ impl Conn {
             // What is left of a connection in TIME-WAIT is no socket any more; the application's is closed.
             state: if self.state == State::TimeWait { State::Close } else { self.state } as u8,
             probes: self.timers.probes_out,
-            backoff: if self.state == State::Close { 0 } else { self.path.rtt.backoff() },
+            backoff: self.path.rtt.backoff(),
             options: self.option_bits(),
             snd_wscale: self.peer.snd_wscale,
             rcv_wscale: self.peer.rcv_wscale,

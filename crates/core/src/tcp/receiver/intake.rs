@@ -164,7 +164,9 @@ impl Intake {
 
     /// The application has read: the buffer follows (`tcp_rcv_space_adjust`).
     pub(super) fn grow_for_reader(&mut self, cx: &Cx<'_>) {
-        let waiting = self.queue.readable_bytes();
+        // The number of a FIN that nobody has read counts.
+        let fin = u32::from(self.queue.fin_reached() && !self.queue.fin_read());
+        let waiting = self.queue.readable_bytes() + fin;
         if let Some(win) = self.space.adjust(cx.now, self.copied_seq(), waiting) {
             self.grow_buffer(cx, win.saturating_add(self.held_span()));
         }
