@@ -193,12 +193,12 @@ impl Host {
             self.may_reach(self.udp_source(sock), to)?;
             self.stack.ip().lookup(None, to.ip(), self.now)?;
         }
-        if write.len > if to_v4 { LEN_MAX_V4 } else { LEN_MAX_V6 } {
-            return Err(Errno::EMSGSIZE);
-        }
-        // Whoever asks for the way alone sends nothing (`ip_make_skb`).
+        // Whoever asks for the way alone sends nothing, whatever its length (`ip_make_skb`).
         if write.has(MSG_PROBE) {
             return Ok(Some(Reply::ok(write.len as i64)));
+        }
+        if write.len > if to_v4 { LEN_MAX_V4 } else { LEN_MAX_V6 } {
+            return Err(Errno::EMSGSIZE);
         }
         if let Some(errno) = self.files.sock_mut(write.fd)?.take_error() {
             return Err(errno);

@@ -167,9 +167,10 @@ impl Host {
         let addr = Some(child.shown(peer));
         self.files.sock_mut(fd)?.knobs.heirs.pop_front_if(|(last, _)| *last == id);
         self.install_reserved(new, child, flags, p);
-        // The bound is of the listener's queue, and a child has none (`inet_csk_clone_lock`).
-        if self.options_of(self.files.sock(new)?).fastopen != 0 {
-            self.change(new, |o| o.fastopen = 0)?;
+        // Bound and key are of the listener's queue, and a child has none (`inet_csk_clone_lock`).
+        let options = self.options_of(self.files.sock(new)?);
+        if options.fastopen != 0 || options.fastopen_key.is_some() {
+            self.change(new, |o| (o.fastopen, o.fastopen_key) = (0, None))?;
         }
         Ok(Some(Reply { addr, ..Reply::ok(new.into()) }))
     }

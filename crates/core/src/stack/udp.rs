@@ -331,7 +331,7 @@ impl Stack {
     fn send_datagram(&mut self, id: SocketId, datagram: Datagram, discovery: MtuDiscovery, marks: Marks) {
         let owner = Owner::new(FlowId::of(id), datagram.charge());
         let (local, peer) = (datagram.local, datagram.peer);
-        let Marks { tos, ttl, priority } = marks;
+        let Marks { tos, ttl, priority, unchecked } = marks;
         let Ok(dst) = self.datagram_route(Some(local.ip()), peer.ip(), discovery) else {
             self.env.count.ip.out_no_routes += 1;
             self.env.count.dropped(DropWhy::NoRoute);
@@ -339,7 +339,7 @@ impl Stack {
             return;
         };
         self.env.count.udp.out_datagrams += 1;
-        let packet = Packet { priority, ..udp_packet(&dst, datagram, owner, self.now) };
+        let packet = Packet { priority, ..udp_packet(&dst, (datagram, unchecked), owner, self.now) };
         let fits = packet.len() + if peer.is_ipv4() { 20 } else { 40 } <= usize::from(dst.mtu);
         let params = OutputParams {
             ttl,
@@ -365,7 +365,7 @@ impl Stack {
 }
 
 /// The UDP packet without its IP header. The checksum of what will be fragmented must be complete before.
-fn udp_packet(dst: &Dst, datagram: Datagram, owner: Owner, now: Instant) -> Packet {
+fn udp_packet(dst: &Dst, (datagram, unchecked): (Datagram, bool), owner: Owner, now: Instant) -> Packet {
     let (local, peer) = (datagram.local, datagram.peer);
     let len = wire::HEADER_LEN + datagram.data.len();
     let pseudo = pseudo_header(local.ip(), peer.ip(), protocol::UDP, len);
@@ -374,7 +374,10 @@ fn udp_packet(dst: &Dst, datagram: Datagram, owner: Owner, now: Instant) -> Pack
     let mut head = Head::new();
     let header = head.prepend(wire::HEADER_LEN);
     repr.emit(header);
-    let csum = if len + 40 > usize::from(dst.mtu) {
+    let csum = if unchecked && peer.is_ipv4() {
+        // 0, as the header has been written (`udp_send_skb`).
+        Csum::None
+    } else if len + 40 > usize::from(dst.mtu) {
         wire::fill_checksum(header, pseudo, &[&datagram.data]);
         Csum::None
     } else {

@@ -40,7 +40,7 @@ impl Datagram {
     }
 }
 
-/// What the IP headers of a family get.
+/// What the headers of a family get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
     /// IP_TOS or IPV6_TCLASS.
@@ -49,6 +49,8 @@ pub struct Marks {
     pub ttl: Option<u8>,
     /// What the socket asks of queues (SO_PRIORITY, its last four bits); `None` leaves it to the type of service.
     pub priority: Option<u8>,
+    /// The UDP checksum is left out (SO_NO_CHECK; RFC 768). Over IPv6 it must be there (RFC 8200 section 8.1).
+    pub unchecked: bool,
 }
 
 /// What went wrong with a socket's datagrams.
@@ -176,7 +178,7 @@ impl UdpSocket {
             bound: Bound { ip: local.ip(), manner },
             remote: None,
             discovery: [MtuDiscovery::Want; 2],
-            marks: [Marks { tos: 0, ttl: None, priority: None }; 2],
+            marks: [Marks { tos: 0, ttl: None, priority: None, unchecked: false }; 2],
             errors: Errors { pending: None, asked: [false; 2] },
             buffers: (sysctl.rmem_default, sysctl.wmem_default),
             received: VecDeque::new(),

@@ -9,7 +9,7 @@ mod v6_unbuilt;
 
 pub(crate) use tcp::{NAME_MAX, TIMER_US};
 
-use crate::abi::{IPPROTO_TCP, SOL_IP, SOL_IPV6, SOL_SOCKET};
+use crate::abi::{IPPROTO_TCP, SO_NO_CHECK, SOL_IP, SOL_IPV6, SOL_SOCKET};
 use crate::call::{Fd, Optval, Reply};
 use crate::errno::Errno;
 use crate::files::{Kind, Knobs, Sock};
@@ -183,6 +183,7 @@ impl Host {
             tos: o.tos_of(v6),
             ttl: o.ttl_of(v6),
             priority: o.queue_priority(),
+            unchecked: !v6 && sock.plain(SOL_SOCKET, SO_NO_CHECK) != 0,
         });
         let marks = self.stack.udp_set_marks(id, marks);
         let recverr = self.stack.udp_set_recverr(id, o.recverr);

@@ -122,6 +122,15 @@ const ROWS: &[Row] = &[
     (SOL_TCP, TCP_TIMESTAMP, Some(0), Rule::Refused(Errno::EPERM)),
 ];
 
+/// Flags of the socket that both families have a name for (`do_ipv6_setsockopt`: `inet_assign_bit`): they are remembered under IPv4's.
+const fn of_both(level: i32, name: i32) -> (i32, i32) {
+    match (level, name) {
+        (SOL_IPV6, IPV6_FREEBIND) => (SOL_IP, IP_FREEBIND),
+        (SOL_IPV6, IPV6_TRANSPARENT) => (SOL_IP, IP_TRANSPARENT),
+        other => other,
+    }
+}
+
 fn row(level: i32, name: i32) -> Result<&'static Row, Errno> {
     ROWS.iter().find(|row| (row.0, row.1) == (level, name)).ok_or(Errno::ENOPROTOOPT)
 }
@@ -143,7 +152,7 @@ impl Host {
     /// Reads an option that is one number.
     pub(super) fn get_plain(&self, fd: Fd, level: i32, name: i32) -> Result<Told, Errno> {
         let (_, _, start, rule) = row(level, name)?;
-        let set = self.files.sock(fd)?.knobs.plain.get(&(level, name)).copied();
+        let set = self.files.sock(fd)?.knobs.plain.get(&of_both(level, name)).copied();
         match (start, rule) {
             (Some(start), _) => Ok(Told::Int(set.unwrap_or(*start))),
             (None, Rule::Refused(Errno::EPERM | Errno::EINVAL)) => Err(Errno::EINVAL),
@@ -167,8 +176,8 @@ impl Host {
             Rule::Read | Rule::Nobody => return Err(Errno::ENOPROTOOPT),
             Rule::Refused(errno) => return Err(errno),
         };
-        self.files.sock_mut(fd)?.knobs.plain.insert((level, name), value);
-        Ok(())
+        self.files.sock_mut(fd)?.knobs.plain.insert(of_both(level, name), value);
+        if (level, name) == (SOL_SOCKET, SO_NO_CHECK) { self.renew_udp(fd) } else { Ok(()) }
     }
 
     /// As [`Host::set_plain`], of an option that must be an int.

@@ -122,6 +122,23 @@ fn a_listener_tells_its_own_keys_and_not_the_system_s() {
     assert_eq!(done(&mut host, get(fd, SOL_TCP, TCP_FASTOPEN_KEY, 32)).value, "0123456789abcdef");
 }
 
+/// The key is of the listener's queue (`inet_csk_clone_lock` clears it), as the bound is.
+#[test]
+fn what_a_listener_says_about_fast_open_is_not_its_childs() {
+    let mut net = Net::new();
+    let listener = listener(&mut net.b, 80);
+    let value = Optval::Bytes(bytes::Bytes::from_static(b"0123456789abcdef"));
+    ok(&mut net.b, Call::Setsockopt { fd: listener, level: SOL_TCP, name: TCP_FASTOPEN_KEY, value });
+    ok(&mut net.b, setint(listener, SOL_TCP, TCP_FASTOPEN, 5));
+    let a = nonblocking(&mut net.a);
+    assert_eq!(fails(&mut net.a, connect(a, B, 80)), Errno::EINPROGRESS);
+    net.run(MS(100));
+    let b = accepted(&mut net, listener);
+    assert_eq!(done(&mut net.b, get(b, SOL_TCP, TCP_FASTOPEN_KEY, 32)).value, "");
+    assert_eq!(done(&mut net.b, get(b, SOL_TCP, TCP_FASTOPEN, 4)).int(), Some(0));
+    assert_eq!(done(&mut net.b, get(listener, SOL_TCP, TCP_FASTOPEN_KEY, 32)).value, "0123456789abcdef");
+}
+
 #[test]
 fn a_refusal_is_told_to_the_writer_who_waits() {
     let (mut net, listener) = net_with_cookie();

@@ -4,7 +4,7 @@ use crate::base::limits::{UDP_RECENT_MAX, UDP_RECENT_TIME};
 use crate::base::{DropWhy, Duration, Error, SocketId};
 use crate::device::DeviceCaps;
 use crate::stack::Event;
-use crate::udp::{BindManner, MtuDiscovery};
+use crate::udp::{BindManner, Marks, MtuDiscovery};
 use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_wire::{checksum, protocol};
@@ -43,6 +43,23 @@ fn datagrams_of_ipv6_have_the_label_of_their_two_ends() {
     let labels: Vec<u32> = heads.iter().map(|h| u32::from_be_bytes([0, h[1] & 0xf, h[2], h[3]])).collect();
     assert_eq!(labels.len(), 3);
     assert!(labels[0] != 0 && labels[0] == labels[1] && labels[1] != labels[2], "{labels:x?}");
+}
+
+/// RFC 768 and RFC 8200 section 8.1.
+#[test]
+fn a_checksum_may_be_left_out_over_ipv4_alone() {
+    for (a, b, header) in [(v4(1), v4(2), 20), (v6(1), v6(2), 40)] {
+        for unchecked in [false, true] {
+            let mut w = World::plain();
+            let client = w.stacks[0].udp_bind(w.now, at(a, 0)).expect("free");
+            let marks = Marks { tos: 0, ttl: None, priority: None, unchecked };
+            w.stacks[0].udp_set_marks(client, [marks; 2]).expect("a socket");
+            w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"x"), at(b, 7)).expect("room");
+            let headers = w.headers_in_flight();
+            let left_out = headers[0][header + 6..header + 8] == [0, 0];
+            assert_eq!(left_out, unchecked && a.is_ipv4(), "{a}, {unchecked}");
+        }
+    }
 }
 
 /// Don't Fragment, and how long a datagram may be, for each value of IP_MTU_DISCOVER, on a path of 1,000 bytes behind a device of 1,500.

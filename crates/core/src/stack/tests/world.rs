@@ -183,9 +183,14 @@ impl World {
     /// Runs for `time`, or until nothing happens any more.
     /// How the headers begin of what the first sender has handed to its device and nobody has received.
     pub(super) fn heads_in_flight(&mut self) -> Vec<[u8; 8]> {
+        let headers = self.headers_in_flight();
+        headers.iter().map(|header| header[..8].try_into().expect("a header of IP")).collect()
+    }
+
+    /// All headers of each packet on its way from the first stack.
+    pub(super) fn headers_in_flight(&mut self) -> Vec<Vec<u8>> {
         self.transmit();
-        let head = |packet: &Packet| packet.head.as_slice()[..8].try_into().expect("a header of IP");
-        self.wires[0].flying.iter().map(|(_, packet)| head(packet)).collect()
+        self.wires[0].flying.iter().map(|(_, packet)| packet.head.as_slice().to_vec()).collect()
     }
 
     pub(super) fn run(&mut self, time: Duration) {
