@@ -62,7 +62,7 @@ Examples:
 
 Ports: 80 HTTP, 7 echo (TCP and UDP), 9 discard, 19 chargen; with --sctp 7 also echo on 7 and discard on 9 over SCTP.
 --set takes the sysctl names of Linux (tcp_sack=0, tcp_wmem=\"4096 16384 4194304\", ...); \
-a wrong name is told those near to it.
+of a wrong name the nearest ones are shown.
 --qdisc takes the words of tc (\"fq maxrate 48mbit\", \"fq_codel target 2ms\", ...), one discipline inside of \
 another after \"child\" (\"tbf rate 10mbit burst 15kb child fq_codel\"): docs/qdisc.md.
 --control makes a socket by which `lowwater tc` replaces it while serve runs, and `ss` and `tc` tell what is there now.
@@ -190,7 +190,7 @@ pub(crate) enum LabAction {
 }
 
 /// Options of all runs in the lab.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct LabOptions {
     /// Only this variant (may be repeated)
     #[arg(long, value_name = "V", global = true)]

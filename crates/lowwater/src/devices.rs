@@ -87,7 +87,7 @@ impl Attached {
         match self.port.recv(at, BATCH_PACKETS, &mut self.inbox) {
             Ok(more) => self.more_input = more,
             Err(e) => {
-                (self.failed, self.untold) = (Some(e.to_string()), true);
+                (self.failed, self.untold) = (Some(gone(&e)), true);
                 // Nothing comes back any more, and nobody shall wait for it.
                 self.port.abandon(&mut self.done);
                 self.lose_outbox();
@@ -241,6 +241,14 @@ impl Devices {
         let rests = |p: &Attached| p.outbox.is_empty() && !p.has_news();
         self.ports.iter().all(rests) && self.wake_at(at) == Instant::FAR_FUTURE
     }
+}
+
+/// Why nothing comes from a device any more, in a sentence: what a TUN says that was deleted (`tun_chr_read_iter`) tells nobody.
+fn gone(error: &std::io::Error) -> String {
+    if error.raw_os_error() == Some(rustix::io::Errno::BADFD.raw_os_error()) {
+        return format!("the device is gone: it was deleted, or its network namespace was ({error})");
+    }
+    error.to_string()
 }
 
 /// Input events of one device.

@@ -78,8 +78,8 @@ impl Stint {
     }
 }
 
-/// The loop that serves one stack. [`crate::Builder::build`] runs it on a thread of its own;
-/// [`crate::Builder::build_driver`] hands it out.
+/// The loop that serves one stack. [`Builder::build`](crate::Builder::build) runs it on a thread of its own;
+/// [`Builder::build_driver`](crate::Builder::build_driver) hands it out.
 pub struct Driver {
     pub(crate) shared: Arc<Shared>,
     pub(crate) poller: Poller,

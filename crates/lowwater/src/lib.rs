@@ -78,12 +78,19 @@ pub mod tcp;
 mod udp;
 mod waiters;
 
+#[doc(inline)]
 pub use builder::Builder;
+#[doc(inline)]
 pub use driver::Driver;
+#[doc(inline)]
 pub use observe::{Direction, Observer};
+#[doc(inline)]
 pub use sctp::{SctpAssociation, SctpListener, SctpSocket};
+#[doc(inline)]
 pub use stack::{Drained, Stack};
+#[doc(inline)]
 pub use tcp::{ConnectOptions, Incoming, ListenOptions, TcpListener, TcpStream};
+#[doc(inline)]
 pub use udp::UdpSocket;
 
 pub use lowwater_core as core;

@@ -45,6 +45,12 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
     set.extend_from_slice(base);
     let (experiments, short) = match lab.action {
         Some(LabAction::List) => {
+            let usual = LabOptions { json: lab.options.json, ..LabOptions::default() };
+            if lab.options != usual {
+                return Err(Failure::usage(
+                    "lab list takes --json alone: the other options are those of `lab run NAME`",
+                ));
+            }
             render::list(lab.options.json)?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -63,11 +63,14 @@ pub(super) fn in_one(abouts: &[String]) -> String {
     first.clone() + &others.iter().map(other).collect::<String>()
 }
 
-/// What of a sentence is not as in another: from the first word that differs.
+/// What of a sentence is not as in another: from the first word that differs up to the part of the sentence behind which all is the same.
 pub(super) fn differing<'a>(about: &'a str, from: &str) -> &'a str {
     let same = about.chars().zip(from.chars()).take_while(|(a, b)| a == b).map(|(c, _)| c.len_utf8()).sum();
     let word = about[..same].rfind(' ').map_or(0, |at| at + 1);
-    &about[word..]
+    let (rest, other) = (&about[word..], from.get(word..).unwrap_or_default());
+    let tails = rest.match_indices(", ").map(|(at, _)| at).filter(|at| *at > 0);
+    let end = tails.into_iter().find(|at| other.ends_with(&rest[*at..])).unwrap_or(rest.len());
+    &rest[..end]
 }
 
 /// Columns of the terminal, or what COLUMNS says; `None` where nothing bounds a table.

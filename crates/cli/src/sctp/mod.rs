@@ -13,8 +13,8 @@ use crate::out;
 use back::Back;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use load::Load;
-use lowwater::SctpAssociation;
 use lowwater::sctp::{AssocInfo, ConnectOptions};
+use lowwater::{Counters, SctpAssociation};
 use serde_json::{Value, json};
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -83,11 +83,12 @@ pub(crate) fn run(args: &SctpSend) -> Result<ExitCode, Failure> {
     let runtime = net::runtime()?;
     let opened = net::open(&args.net, &runtime)?;
     let outcome = runtime.block_on(transfer(args, &opened));
+    let counters = opened.stack.counters();
     runtime.block_on(opened.stack.shutdown(BACKGROUND));
     runtime.shutdown_background();
     opened.finish()?;
     let Some(outcome) = outcome? else { return Ok(ExitCode::from(INTERRUPTED)) };
-    report(args, &outcome)?;
+    report(args, &outcome, &counters)?;
     Ok(if outcome.interrupted { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
@@ -254,7 +255,9 @@ fn bar(args: &SctpSend) -> ProgressBar {
 }
 
 /// Says what became of it; fails where the echo was not what was sent.
-fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
+fn report(args: &SctpSend, outcome: &Outcome, counters: &Counters) -> Result<(), Failure> {
+    // The stack has had this association alone.
+    let (again, timeouts) = (counters.own.sctp_chunks_again, counters.sctp.t3_retransmits);
     let Outcome { load, end, back, interrupted } = outcome;
     let End { took, info, given_up, aborted } = end;
     let seconds = took.as_secs_f64();
@@ -276,7 +279,7 @@ fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
             &json!({
                 "event": "sent", "peers": args.peers.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "messages": load.sent, "bytes": load.bytes, "acknowledged_bytes": acknowledged, "seconds": seconds, "mbps": mbps, "interrupted": interrupted,
-                "given_up": given_up, "back_messages": back.messages.get(), "back_bytes": back.bytes.get(),
+                "given_up": given_up, "chunks_again": again, "t3_retransmits": timeouts, "back_messages": back.messages.get(), "back_bytes": back.bytes.get(),
                 "hash": hash, "back_hash": echo_hash.as_ref().filter(|_| args.echo),
                 "acknowledged": end.acknowledged(), "aborted": aborted,
                 "streams": args.messages.streams, "outbound_streams": info.streams.0, "paths": paths,
@@ -295,6 +298,9 @@ fn report(args: &SctpSend, outcome: &Outcome) -> Result<(), Failure> {
                 (n, false) => format!("{n} given up, aborted before the others were acknowledged"),
             }
         );
+        if again > 0 {
+            let _ = write!(text, "; {again} chunks again, {timeouts} timeouts");
+        }
         if args.echo {
             let _ = write!(text, "\n{} messages came back", back.messages.get());
         }

@@ -76,7 +76,8 @@ pub(crate) fn text(path: &Value, indent: &str, rate: fn(u64) -> String) -> Strin
     let rates = list([
         Some(text("congestion").to_owned()),
         bits("pacing", "pacing_rate"),
-        bits("delivered", "delivery_rate"),
+        // Of the last acknowledgements alone, so of a tail nothing that anybody would call the rate.
+        bits("last rate sample", "delivery_rate"),
         None,
     ]);
     let (remote, local, state) = (text("remote"), text("local"), text("state"));

@@ -88,15 +88,21 @@ impl Sysctl {
         Self::NAMES.iter().any(|(known, _)| *known == name)
     }
 
-    /// The settings whose names are nearest to `name` (with or without `net.ipv4.`), the nearest first, for messages: those that it is
-    /// misspelt of, or a word of. None where more than a third of its letters would have to be others.
+    /// The settings whose names are nearest to `name` (with or without `net.ipv4.`), the nearest first, for messages: those that begin with it,
+    /// or have it in them, and those that it is misspelt of. None where more than a third of its letters would have to be others.
     #[must_use]
     pub fn near(name: &str) -> Vec<&'static str> {
         let name = short_name(name);
         let far = name.len() / 3;
         let typed = |known: &str| Some(distance(name, known)).filter(|letters| *letters <= far);
-        let part = |known: &str| known.split(['_', '.']).any(|word| word == name).then_some(1);
-        let of = |known: &'static str| Some((typed(known).into_iter().chain(part(known)).min()?, known));
+        // At least a word's beginning: of one or two letters too many names are full.
+        let shortened = |known: &str| match known.find(name).filter(|_| name.len() > 2) {
+            Some(0) => Some(0),
+            Some(at) if known[..at].ends_with(['_', '.']) => Some(1),
+            Some(_) => Some(2),
+            None => None,
+        };
+        let of = |known: &'static str| Some((typed(known).into_iter().chain(shortened(known)).min()?, known));
         let mut all: Vec<_> = Self::NAMES.iter().filter_map(|(known, _)| of(known)).collect();
         all.sort_unstable();
         all.into_iter().take(NEAR_MAX).map(|(_, known)| known).collect()
@@ -430,6 +436,16 @@ mod tests {
             !rtt.is_empty() && rtt.iter().all(|name| name.split('_').any(|word| word == "rtt")),
             "{rtt:?}"
         );
+        for (short, first) in [
+            ("tcp_notsent", "tcp_notsent_lowat"),
+            ("tcp_congestion", "tcp_congestion_control"),
+            ("tcp_fin", "tcp_fin_timeout"),
+            ("slow_start", "tcp_slow_start_after_idle"),
+        ] {
+            assert_eq!(Sysctl::near(short).first(), Some(&first), "{short}");
+        }
+        assert!(Sysctl::near("tcp_limit_output").contains(&"tcp_limit_output_bytes"));
+        assert_eq!(Sysctl::near("sctp.rto").len(), 3);
         assert_eq!(Sysctl::near("delay_of_the_path"), Vec::<&str>::new());
         assert_eq!(Sysctl::near(""), Vec::<&str>::new());
     }
