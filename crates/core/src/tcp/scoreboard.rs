@@ -244,7 +244,7 @@ impl Flight {
         let Some(sent) = self.tx.get_mut(start) else { return };
         sent.count_as(Departure { at, number, late });
         sent.stamp = stamp;
-        sent.flags = sent.flags & !flag::RENEGED | flag::EVER_RETRANS;
+        sent.flags = sent.flags & !(flag::RENEGED | flag::JUDGED) | flag::EVER_RETRANS;
         let end = start + sent.span();
         if counted {
             if !sent.has(flag::RETRANS) {
@@ -256,11 +256,13 @@ impl Flight {
         self.tx.on_changed(start, end);
     }
 
-    /// The last transmission of the record at `start` never left this host: it counts as the one before. False where there is none.
-    pub fn count_as_before(&mut self, start: u64, left: Departure, stamp: Snapshot) -> bool {
+    /// The last transmission of the record at `start` never left this host: it counts as the one before, with the marks `flags` that say
+    /// whether RACK judges that one. False where there is none.
+    pub fn count_as_before(&mut self, start: u64, left: Departure, stamp: Snapshot, flags: u16) -> bool {
         let Some(sent) = self.tx.get_mut(start) else { return false };
         sent.count_as(left);
         sent.stamp = stamp;
+        sent.flags |= flags & (flag::RENEGED | flag::JUDGED);
         true
     }
 

@@ -54,7 +54,7 @@ pub mod flag {
     pub const LATE: u16 = 512;
     /// Was sacked, and the peer took that back: RACK does not judge it before it is sent again.
     pub const RENEGED: u16 = 1_024;
-    /// Its first transmission was judged lost by RACK, which does not judge that one again, not even if the mark is taken back.
+    /// Its last transmission was judged lost by RACK, which does not judge that one again, not even if the mark is taken back.
     pub const JUDGED: u16 = 2_048;
 }
 

@@ -220,8 +220,9 @@ impl Rack {
         let Some(queue) = &mut self.resent else { return };
         let newest = queue.out.pop_back_if(|newest| newest.start == start);
         let (Some(newest), Some(earlier)) = (newest, queue.earlier.take()) else { return };
-        if flight.count_as_before(start, earlier.left, earlier.stamp) && earlier.is_undecided_first() {
-            queue.put_back(Resent { left: earlier.left, nxt: newest.end, ..newest });
+        let Earlier { left, stamp, flags } = earlier;
+        if flight.count_as_before(start, left, stamp, flags) && earlier.is_undecided_first() {
+            queue.put_back(Resent { left, nxt: newest.end, ..newest });
         }
     }
 
@@ -237,13 +238,13 @@ impl Rack {
     }
 
     /// Whatever may still be lost will be judged: a first transmission stands before the cursor, and what was sent again in the queue.
-    /// Of what is in flight after an undo nothing tells whether it was judged.
     #[cfg(test)]
-    pub(in crate::tcp) fn check_sight(&self, flight: &Flight, undone: bool) {
+    pub(in crate::tcp) fn check_sight(&self, flight: &Flight) {
         for (start, sent) in flight.tx.range(0, u64::MAX).filter(|_| flight.sack_ok) {
             assert!(sent.has(OFF_THE_LIST) || start >= self.cursor, "{start} {sent:?}: {self:?}");
-            let out = sent.flags & (flag::RETRANS | flag::SACKED | flag::RENEGED) == flag::RETRANS;
-            if out && !undone {
+            let decided = sent.has(flag::SACKED | flag::RENEGED | flag::JUDGED);
+            let waits = sent.flags & (flag::LOST | flag::RETRANS) == flag::LOST;
+            if sent.has(flag::EVER_RETRANS) && !decided && !waits {
                 let queue = self.resent.as_ref().expect("something was sent again");
                 let mut records = queue.out.iter().filter(|r| r.left == sent.departure());
                 assert!(records.any(|r| r.start <= start && start < r.end), "{start} {sent:?}: {self:?}");
@@ -299,15 +300,20 @@ impl Rack {
                 if due > now || (due == now && self.left_behind_resent(sent.number, patience)) {
                     return Some(self.last_first(e.flight));
                 }
-                e.flight.mark_lost(e.cx, start);
                 // The cursor may come back for what a timeout has marked beside it.
-                if let Some(sent) = e.flight.tx.get_mut(start) {
-                    sent.flags |= flag::JUDGED;
-                }
+                Self::judge(e, start);
             }
             self.cursor = end;
         }
         None
+    }
+
+    /// The record at `start` is lost (`tcp_rack_mark_skb_lost`).
+    fn judge(e: &mut Env<'_, '_>, start: u64) {
+        e.flight.mark_lost(e.cx, start);
+        if let Some(sent) = e.flight.tx.get_mut(start) {
+            sent.flags |= flag::JUDGED;
+        }
     }
 
     /// What is sent for the first time in answer to an acknowledgement leaves after what is sent again for it: by the other's round
@@ -341,7 +347,7 @@ impl Rack {
                 if resent.left.at + patience > now {
                     return Some(self.last_resent(e.flight));
                 }
-                e.flight.mark_lost(e.cx, start);
+                Self::judge(e, start);
                 // What is judged here stays judged, also if the mark is taken back.
                 self.resent.as_mut()?.out.front_mut()?.start = end;
             } else {

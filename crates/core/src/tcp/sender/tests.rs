@@ -14,10 +14,8 @@ const RTT: u64 = 100;
 
 impl Sender {
     /// RACK loses sight of nothing.
-    pub(super) fn check_sight(&self, world: &World) {
-        let count = &world.count.tcp_ext;
-        let undone = count.tcp_loss_undo + count.tcp_partial_undo > 0;
-        self.recovery.rack.check_sight(&self.flight, undone);
+    pub(super) fn check_sight(&self) {
+        self.recovery.rack.check_sight(&self.flight);
     }
 }
 
@@ -172,7 +170,7 @@ impl Rig {
     /// Counters are sums over records, and indices say what the marks say.
     fn check(&self) {
         self.s.flight().check_counters();
-        self.s.check_sight(&self.world);
+        self.s.check_sight();
     }
 }
 
