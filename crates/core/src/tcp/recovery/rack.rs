@@ -70,13 +70,12 @@ struct ResentQueue {
 }
 
 impl ResentQueue {
-    /// Another one left. What was sent once more since says nothing: of one record that goes again and again, as into a window that stays
-    /// shut, nothing is ever judged.
-    fn push(&mut self, flight: &Flight, resent: Resent) {
+    /// Another one is about to leave. What was sent once more since says nothing: of one record that goes again and again, as into a window
+    /// that stays shut, nothing is ever judged.
+    fn make_room(&mut self, flight: &Flight) {
         if self.out.len() > 2 * flight.tx.records() + STALE_MAX {
             self.out.retain(|resent| piece(flight, resent, resent.start).is_some() || waits(flight, resent));
         }
-        self.out.push_back(resent);
     }
 
     /// What was in flight before the newest did not leave is judged as what was sent again: it counts as that.
@@ -195,6 +194,13 @@ impl Rack {
         Departure { at: self.sent_at, number: self.noted.number, late: self.noted.late }
     }
 
+    /// A record is about to go out again: while it still counts as what went before, which stays remembered in case this one does not leave.
+    pub(in crate::tcp) fn make_room(&mut self, flight: &Flight) {
+        if let Some(queue) = &mut self.resent {
+            queue.make_room(flight);
+        }
+    }
+
     /// A record went out again, after `earlier`. Remembered only where RACK judges it later: nothing else takes it out.
     pub(in crate::tcp) fn on_resent(&mut self, flight: &Flight, start: u64, end: u64, earlier: Earlier) {
         if flight.sack_ok
@@ -202,7 +208,7 @@ impl Rack {
         {
             let nxt = flight.tx.nxt();
             let queue = self.resent.get_or_insert_default();
-            queue.push(flight, Resent { left, start, end, nxt });
+            queue.out.push_back(Resent { left, start, end, nxt });
             queue.earlier = Some(earlier);
         }
     }

@@ -139,6 +139,7 @@ impl Sender {
         let departure = path.pacing.departure(resend.clock.unwrap_or(cx.now));
         let stamp = path.rate.on_sent(departure, false);
         let earlier = self.flight.tx.get(resend.start).map(Earlier::of);
+        self.recovery.rack.make_room(&self.flight);
         self.flight.on_resent(resend.start, departure, resend.clock.is_some(), stamp, counted);
         if let Some(earlier) = earlier {
             let end = resend.start + u64::from(resend.len);

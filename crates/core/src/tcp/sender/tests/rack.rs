@@ -96,3 +96,36 @@ fn nothing_is_remembered_of_what_has_arrived() {
     rig.ack(11, &[]);
     assert_eq!(rig.s.recovery.rack.remembered(), 0);
 }
+
+/// A segment is probed for so often that what is stale is forgotten, and the last probe is refused: the one before it is out, and is judged.
+#[test]
+fn the_probe_before_one_that_was_refused_is_judged() {
+    let mut rig = Rig::warm();
+    rig.send(1, false);
+    rig.ms = rig.timer().1;
+    let mut left = rig.s.flight().tx.last().expect("in flight").1.departure();
+    for probes in 1.. {
+        let before = left;
+        let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
+        let Probe::Resend(resend) = rig.s.on_tlp(&mut cx, &mut rig.path, true) else {
+            panic!("nothing new to send")
+        };
+        let remembered = rig.s.recovery.rack.remembered();
+        let plan = rig.s.commit_tlp(&mut cx, &mut rig.path, &resend).expect("fresh");
+        left = rig.s.flight().tx.last().expect("in flight").1.departure();
+        if rig.s.recovery.rack.remembered() <= remembered {
+            assert!(probes > 16, "forgotten early: {probes}");
+            rig.s.take_back(&mut cx, &mut rig.path, &plan.attempt.expect("data"), true);
+            assert_eq!(rig.s.flight().tx.last().expect("in flight").1.departure(), before);
+            break;
+        }
+        rig.ms += 1;
+    }
+    rig.check();
+    rig.send(1, false);
+    rig.ms += RTT;
+    rig.ack(1, &[(2, 3)]);
+    rig.ms += RTT;
+    rig.s.on_reorder_timeout(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path);
+    assert_eq!(rig.s.flight().lost_out, 1);
+}
