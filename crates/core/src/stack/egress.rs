@@ -12,7 +12,7 @@
 use super::link::LOOPBACK;
 use super::queue::{Handing, Origin};
 use super::{Stack, Transmitted};
-use crate::base::{DeviceId, DropWhy, Error, FlowId, RouteMetrics, SocketId, Tuple};
+use crate::base::{Cx, DeviceId, DropWhy, Error, FlowId, RouteMetrics, SocketId, Tuple};
 use crate::device::{Device, Submit};
 use crate::ip::{Dst, OutputParams};
 use crate::offload::{self, Coalesced};
@@ -32,6 +32,9 @@ const TURN_PACKETS: usize = 4;
 const SEGMENTS_MAX: usize = 65_535;
 /// Packets that go round the loopback device in one call.
 const LOOPBACK_BUDGET: usize = 64;
+
+/// What gives a connection's next segment.
+type Next = fn(&mut Conn, &mut Cx<'_>, &PathCaps) -> Option<Outgoing>;
 
 impl Stack {
     /// Alternates turns of flows with emptying the queue, until both have used the budget or have nothing to do.
@@ -146,8 +149,22 @@ impl Stack {
         failed.is_none()
     }
 
+    /// What a connection has to send goes down before its turn, as `next` gives it: as many packets as the congestion window, the pace and
+    /// small queues allow.
+    pub(super) fn send_now(&mut self, id: SocketId, next: Next) {
+        let reachable = self.refresh_path(id);
+        let Some(dev) = self.sockets.get(id).map(|entry| self.device_of(entry)) else { return };
+        let caps = PathCaps { reachable, ..self.links[usize::from(dev.0)].path_caps() };
+        while let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            let out = next(conn, &mut self.env.cx(self.now, Some(id)), &caps);
+            if !out.is_some_and(|out| self.hand_down(id, reachable, out)) {
+                break;
+            }
+        }
+    }
+
     /// Data that nobody will read is answered with `reset` and ends its connection, once that has sent what the same segment's
-    /// acknowledgement lets go: as many packets as the congestion window and small queues allow.
+    /// acknowledgement lets go.
     pub(super) fn reset_behind(
         &mut self,
         id: SocketId,
@@ -155,16 +172,7 @@ impl Stack {
         reset: Outgoing,
         error: Option<Error>,
     ) {
-        let reachable = self.refresh_path(id);
-        let Some(dev) = self.sockets.get(id).map(|entry| self.device_of(entry)) else { return };
-        let link = &self.links[usize::from(dev.0)];
-        let caps = PathCaps { reachable, ..link.path_caps() };
-        while let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
-            let next = conn.output_before_end(&mut self.env.cx(self.now, Some(id)), &caps);
-            if !next.is_some_and(|out| self.hand_down(id, reachable, out)) {
-                break;
-            }
-        }
+        self.send_now(id, Conn::output_before_end);
         let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) else { return };
         let (label, priority) = (conn.label(), conn.options().queue_priority());
         conn.end_by_data(&mut self.env.cx(self.now, Some(id)), error);

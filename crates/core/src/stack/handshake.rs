@@ -387,9 +387,14 @@ impl Stack {
         id
     }
 
-    /// A segment for a connection.
+    /// A segment for a connection, behind what those before it have let go where that makes a difference.
     pub(super) fn conn_input(&mut self, id: SocketId, tuple: &Tuple, seg: Segment) {
-        let Some(entry) = self.sockets.get_mut(id) else { return };
+        let Some(mut entry) = self.sockets.get_mut(id) else { return };
+        if matches!(&entry.socket, Socket::Tcp(conn) if conn.sends_before(&seg)) {
+            self.send_now(id, Conn::output);
+            let Some(same) = self.sockets.get_mut(id) else { return };
+            entry = same;
+        }
         let Socket::Tcp(conn) = &mut entry.socket else { return };
         if conn.drops_from_afar(tuple.is_v6(), seg.ttl) {
             return self.come_too_far();

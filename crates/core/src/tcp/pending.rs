@@ -204,6 +204,9 @@ impl Pending {
     /// Nothing more can be sent until something happens.
     pub(super) fn tried(&mut self) {
         (self.look, self.early) = (None, None);
+        if self.rexmit == Rexmit::Lost {
+            self.rexmit = Rexmit::None;
+        }
         self.burst = Burst::default();
     }
 

@@ -377,3 +377,29 @@ fn what_the_acknowledgement_of_resetting_data_lets_go_leaves_first() {
         p.quiet();
     }
 }
+
+#[test]
+fn what_an_acknowledgement_lets_go_leaves_before_the_next_segment_ends_the_connection() {
+    // `tcp_data_snd_check` at the end of each, whether or not the next one is a reset, or data that nobody reads.
+    for (together, end) in
+        [(true, "R 1"), (false, "R 1"), (true, "P. 1:11 ack 1461"), (false, "P. 1:11 ack 1461")]
+    {
+        let mut p = Peer::server(Shape::default());
+        p.write(20_000);
+        p.expect_data(1, 14_601, 1_460);
+        p.close();
+        let acks = ". 1 ack 1461";
+        if together {
+            p.inject_together(&[acks, end]);
+        } else {
+            p.inject(acks);
+            p.inject_more(end);
+        }
+        p.expect_data(14_601, 17_521, 1_460);
+        if end.starts_with('P') {
+            p.expect("R 1461");
+        }
+        p.quiet();
+        assert_eq!(p.sockets(), 1, "the listener");
+    }
+}

@@ -315,3 +315,31 @@ fn a_peer_that_reneges_gets_everything_again() {
     assert!(out.iter().any(|(_, s)| s.seq == Some(1_001)), "{out:?}");
     assert!(p.stack.counters().tcp_ext.tcp_sack_reneging >= 1);
 }
+
+#[test]
+fn what_an_acknowledgement_has_sent_again_leaves_before_the_next_is_looked_at() {
+    // `tcp_xmit_recovery` for each: what the second one finds out comes too late for what the first one asks for.
+    for together in [true, false] {
+        let syn = "win 65535 mss 1460 sackOK ts 500000/0";
+        let mut p = Peer::server(Shape { syn, ..Shape::default() });
+        p.auto_timestamps(false);
+        p.write(14_480);
+        p.expect_data(1, 14_481, 1_448);
+        p.at(100);
+        p.inject(". 1 ack 1 sack 1449:5793 ts 500200/100");
+        p.expect(". 1:1449 ack 1");
+        p.at(110);
+        let lost = ". 1 ack 1 sack 7241:11585 1449:5793 ts 500210/100";
+        // The original was late: that takes the marks back where nothing is out again.
+        let delayed = ". 1 ack 5793 sack 7241:11585 ts 500210/100";
+        if together {
+            p.inject_together(&[lost, delayed]);
+        } else {
+            p.inject(lost);
+            p.inject_more(delayed);
+        }
+        p.expect(". 5793:7241 ack 1");
+        p.quiet();
+        assert_eq!(p.stack.counters().tcp_ext.tcp_partial_undo, 0);
+    }
+}

@@ -4,6 +4,7 @@ use crate::tcp::conn::Conn;
 use crate::tcp::ready::Notice;
 use crate::tcp::receiver::Arrival;
 use crate::tcp::segment::Segment;
+use crate::tcp::sender::Rexmit;
 use crate::tcp::state::State;
 use crate::tcp::{Disposition, reset_for};
 use lowwater_wire::tcp::TcpFlags;
@@ -26,11 +27,7 @@ impl Conn {
         let end = seg.seq + seg.payload_len();
         // A FIN beyond a hole tells of data that nobody will read, too.
         let new = seg.seq_len() > 0 && end.after(self.rx.nxt());
-        // Nobody is left to read: new data is answered with a reset so that the peer learns it was lost (RFC 2525 2.17).
-        let both_shut = self.app.rcv_shutdown && matches!(self.state, State::FinWait1 | State::FinWait2);
-        // The same holds for data behind the peer's own FIN (`tcp_rcv_state_process`).
-        let shut = both_shut || self.app.orphan || !self.state.can_receive();
-        if shut && new {
+        if self.is_read_by_nobody() && new {
             cx.count.tcp_ext.tcp_abort_on_data += 1;
             if fin {
                 self.suspect_lost_data();
@@ -73,6 +70,21 @@ impl Conn {
             self.app.notice.insert(Notice::READABLE);
         }
         if received.fin { self.input_fin(cx) } else { None }
+    }
+
+    /// Nobody is left to read: new data is answered with a reset so that the peer learns it was lost (RFC 2525 2.17).
+    fn is_read_by_nobody(&self) -> bool {
+        let both_shut = self.app.rcv_shutdown && matches!(self.state, State::FinWait1 | State::FinWait2);
+        // The same holds for data behind the peer's own FIN (`tcp_rcv_state_process`).
+        both_shut || self.app.orphan || !self.state.can_receive()
+    }
+
+    /// What the segments before `seg` have let go leaves before it is looked at, though the flow has had no turn: in Linux each sends at once
+    /// (`tcp_xmit_recovery`, `tcp_data_snd_check`). What it asks for decides what the next one is taken for, and that may be the end.
+    #[must_use]
+    pub fn sends_before(&self, seg: &Segment) -> bool {
+        let ends = || seg.has(TcpFlags::RST) || (seg.seq_len() > 0 && self.is_read_by_nobody());
+        self.out.tries() && self.state.is_synchronized() && (self.out.rexmit != Rexmit::None || ends())
     }
 
     /// What the segment's acknowledgement lets go leaves before its data is looked at (`tcp_ack` in `tcp_rcv_state_process`).
