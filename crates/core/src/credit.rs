@@ -114,12 +114,22 @@ impl Credit {
         ask.rtx_single || (self.below == 0 && limit > 0) || u64::from(self.below) + ahead < limit
     }
 
+    fn has_room(&self, ask: &Ask) -> bool {
+        u64::from(self.below) < ask.limit()
+    }
+
+    /// [`Self::ask`] would let the packet down: nobody is marked.
+    #[must_use]
+    pub fn would_admit(&self, ask: &Ask) -> bool {
+        ask.rtx_single || self.has_room(ask)
+    }
+
     /// May another packet go down? What is *already* below counts, so the level may come to one packet, less a byte, beyond the limit: two
     /// packets of one size are two, and no third. (Linux compares with `>` what is never less than one, `sk_wmem_alloc`: a limit of nothing
     /// refuses whatever is below, and what is in flight has the flow go on.)
     #[must_use]
     pub fn ask(&mut self, ask: &Ask) -> Admission {
-        if u64::from(self.below) < ask.limit() {
+        if self.has_room(ask) {
             return Admission::Granted;
         }
         // Linux marks first and tests again, since a completion may come in between. Here completions are events of the same

@@ -343,3 +343,24 @@ fn what_an_acknowledgement_has_sent_again_leaves_before_the_next_is_looked_at() 
         assert_eq!(p.stack.counters().tcp_ext.tcp_partial_undo, 0);
     }
 }
+
+#[test]
+fn a_retransmission_that_small_queues_hold_acknowledges_nothing() {
+    let sysctl = Sysctl { tcp_min_tso_segs: 5, tcp_limit_output_bytes: 4_000, ..Sysctl::default() };
+    let mut p = Peer::server(Shape { sysctl, ..Shape::default() });
+    p.end_quick_acks(1);
+    p.slow_device();
+    p.write(14_600);
+    p.expect_data(1, 14_601, 1_460);
+    // One packet has left, and with it what is lost; the other is more than twice the limit.
+    p.complete(1);
+    p.at(100);
+    p.inject("P. 16001:16011 ack 1");
+    p.at(120);
+    p.inject("P. 16011:16021 ack 1 sack 1461:14601");
+    p.quiet();
+    // The delay is that of the first: nothing has acknowledged it.
+    p.expect_at(140, ". 14601 ack 16021");
+    p.complete(1);
+    p.expect(". 1:1461 ack 16021");
+}

@@ -37,11 +37,11 @@ impl Conn {
 
     /// Data comes with an acknowledgement that lets something be sent again: Linux sends that before it looks at the data
     /// (`tcp_ack`, `tcp_data_queue`), so that it acknowledges what had come until then, and the data is acknowledged by itself. What the
-    /// peer's window bars acknowledges nothing, and what is owed stays owed (`__tcp_retransmit_skb`).
+    /// peer's window bars, or small queues, acknowledges nothing, and what is owed stays owed (`__tcp_retransmit_skb`,
+    /// `tcp_xmit_retransmit_queue`).
     pub(in crate::tcp) fn acknowledge_early(&mut self, cx: &mut Cx<'_>) {
         let may = self.path.pacing.not_before(cx.now).is_none() && !self.is_child();
-        let goes = || self.tx.resends_now(&self.path, self.window_end()) || self.sends_instead();
-        if may && self.out.early.is_none() && goes() {
+        if may && self.out.early.is_none() && (self.resends_now(cx) || self.sends_instead(cx)) {
             let answers = self.rx.ack.would_answer(cx.now);
             let repr = self.header(cx, self.tx.snd_una(), TcpFlags::EMPTY);
             // As an answer it makes the traffic interactive before it is decided when to acknowledge the data.
@@ -53,10 +53,28 @@ impl Conn {
 
     /// F-RTO sends new data in the place of a retransmission, and at the same time, or that after all where the new data does not fit the
     /// peer's window (`tcp_xmit_recovery`).
-    fn sends_instead(&self) -> bool {
-        let fits = || self.tx.cwnd_room(&self.path) > 0 && self.head_fits_window(self.mss());
-        let resends = || self.tx.resends_without_new(&self.path, self.window_end());
-        self.out.rexmit == Rexmit::New && (fits() || resends())
+    fn sends_instead(&mut self, cx: &Cx<'_>) -> bool {
+        self.out.rexmit == Rexmit::New && (self.sends_new(cx) || self.resends_without_new(cx))
+    }
+
+    /// New data leaves, however small.
+    fn sends_new(&mut self, cx: &Cx<'_>) -> bool {
+        let mss = self.mss();
+        let Some(head) = self.tx.peek_unsent().filter(|_| self.head_fits_window(mss)) else { return false };
+        let segs = self.tx.cwnd_room(&self.path).min(u32::from(self.max_segs_within(cx, mss)));
+        let len = (head.len as u64).min(u64::from(segs) * u64::from(mss)) as u32;
+        segs > 0 && self.credit_admits(cx, len, false)
+    }
+
+    fn resends_now(&mut self, cx: &Cx<'_>) -> bool {
+        self.tx.may_resend(&self.path) && self.resends_without_new(cx)
+    }
+
+    /// What is lost leaves, where F-RTO finds no new data to send in its place.
+    fn resends_without_new(&mut self, cx: &Cx<'_>) -> bool {
+        let max_segs = self.max_segs_within(cx, self.mss());
+        let len = self.tx.resends(&self.path, max_segs, self.window_end());
+        len.is_some_and(|len| self.credit_admits(cx, len, true))
     }
 
     /// The header of data: with what stood before other data came, where that is what lets this one be sent again.

@@ -419,6 +419,16 @@ impl Conn {
         }
     }
 
+    /// [`Self::credit_gate`] would let a packet of `len` bytes pass; nobody waits for what it says.
+    fn credit_admits(&mut self, cx: &Cx<'_>, len: u32, retransmission: bool) -> bool {
+        let ask = self.credit_ask(cx, len + PACKET_CHARGE, retransmission);
+        match self.queue_admits(cx, ask.charge) {
+            Some(false) => self.tx.queue_ref().records() == 0,
+            Some(true) => self.out.credit.would_admit(&self.usual_ask(ask)),
+            None => self.out.credit.would_admit(&ask),
+        }
+    }
+
     /// Segments that the congestion window allows in one packet: at most half the window, so that two are in flight
     /// (`tcp_cwnd_test`). Before Linux 6.10 a last segment with FIN passed whatever the window: with `tcp_grow_packet` off it does.
     fn cwnd_quota(&self, cx: &Cx<'_>, head: &HeadInfo, mss: u16) -> Result<u16, Wait> {

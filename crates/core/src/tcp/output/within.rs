@@ -94,7 +94,7 @@ impl Conn {
     }
 
     /// Segments of the largest packet, as far as is known between two turns.
-    fn max_segs_within(&mut self, cx: &Cx<'_>, mss: u16) -> u16 {
+    pub(super) fn max_segs_within(&mut self, cx: &Cx<'_>, mss: u16) -> u16 {
         let caps = PathCaps {
             gso_max_size: u32::from(self.snd.gso.max_bytes) + autosize::HEADER_ROOM,
             gso_max_segs: self.snd.gso.max_segs,

@@ -65,14 +65,7 @@ impl Flight {
         }
         let room = wnd_end.saturating_sub(start) as usize;
         let len = self.tx.get(start)?.payload.len();
-        let limit = match (room, mss * usize::from(segs)) {
-            (room, most) if room >= most => most,
-            // Of an open window whole segments are taken, and what is behind them is a buffer of its own though it fits, which is charged
-            // (`__tcp_retransmit_skb`).
-            (0, _) => mss,
-            (room, _) if room >= mss => room / mss * mss,
-            (room, _) => room,
-        };
+        let limit = self.resend_limit(start, segs, wnd_end);
         if len > limit && !self.split_to_resend(start, limit) {
             return None;
         }
@@ -81,6 +74,20 @@ impl Flight {
         }
         self.collapse(start, mss.min(room), wnd_end);
         Some(())
+    }
+
+    /// Bytes that may be sent again from `start` on, where the window bars nothing.
+    fn resend_limit(&self, start: u64, segs: u16, wnd_end: u64) -> usize {
+        let mss = usize::from(self.mss);
+        let room = wnd_end.saturating_sub(start) as usize;
+        match (room, mss * usize::from(segs)) {
+            (room, most) if room >= most => most,
+            // Of an open window whole segments are taken, and what is behind them is a buffer of its own though it fits, which is charged
+            // (`__tcp_retransmit_skb`).
+            (0, _) => mss,
+            (room, _) if room >= mss => room / mss * mss,
+            (room, _) => room,
+        }
     }
 
     /// The peer's window takes nothing of the record at `start`. A shut one still takes the head: that is the probe (RFC 9293 section
@@ -128,19 +135,16 @@ impl Sender {
         self.cwnd_room(path) > 0 && self.flight.retrans_out < self.flight.lost_out
     }
 
-    /// True when [`Self::next_retransmit`] has something that has left this host.
+    /// Bytes of what [`Self::next_retransmit`] has, where that has left this host and recovery, which may want new data first, lets it go.
     #[must_use]
-    pub fn resends_now(&self, path: &Path, wnd_end: Seq) -> bool {
-        !self.recovery.frto.hold && self.resends_without_new(path, wnd_end)
-    }
-
-    /// The same where F-RTO finds no new data to send in its place.
-    #[must_use]
-    pub fn resends_without_new(&self, path: &Path, wnd_end: Seq) -> bool {
-        let goes = |start, number| {
-            !self.flight.tx.below.holds(number) && !self.flight.bars(start, self.offset(wnd_end))
-        };
-        self.has_lost(path) && self.flight.next_lost().is_some_and(|(start, sent)| goes(start, sent.number))
+    pub fn resends(&self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<u32> {
+        let (start, sent) = self.flight.next_lost().filter(|_| self.has_lost(path))?;
+        let wnd_end = self.offset(wnd_end);
+        if self.flight.tx.below.holds(sent.number) || self.flight.bars(start, wnd_end) {
+            return None;
+        }
+        let segs = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
+        Some(sent.payload.len().min(self.flight.resend_limit(start, segs, wnd_end)) as u32)
     }
 
     /// True when what [`Self::next_retransmit`] has is a FIN by itself.
