@@ -4,8 +4,8 @@
 //! retransmissions wait in a queue in the order of their departure. Neither is walked twice.
 use super::rto::{TIMEOUT_MIN, TimerKind};
 use super::{Ack, Env, Reorder};
-use crate::base::Sysctl;
 use crate::base::time::{Duration, Instant, nanos};
+use crate::base::{Sysctl, steps};
 use crate::path::Path;
 use crate::path::congestion::CaState;
 use crate::path::rate::Snapshot;
@@ -472,15 +472,27 @@ impl Rack {
     }
 }
 
+/// Records in `from..to` that are not sacked, in order: those that are, however many pieces a peer makes of them, are passed over together.
+fn not_sacked(flight: &Flight, from: u64, to: u64) -> impl Iterator<Item = (u64, &Sent)> {
+    let mut at = from;
+    core::iter::from_fn(move || {
+        steps::step();
+        at = flight.not_sacked_from(at);
+        let (start, sent) = flight.tx.range(at, to).next()?;
+        at = start + sent.span();
+        Some((start, sent))
+    })
+}
+
 /// Start and end of the first record at or after `from` that is still in flight as of that retransmission.
 fn piece(flight: &Flight, resent: &Resent, from: u64) -> Option<(u64, u64)> {
-    let mut records = flight.tx.range(from, resent.end);
+    let mut records = not_sacked(flight, from, resent.end);
     records.find(|(_, sent)| holds(sent, resent)).map(|(start, sent)| (start, start + sent.span()))
 }
 
 /// A record of that retransmission is lost and not sent again yet.
 fn waits(flight: &Flight, resent: &Resent) -> bool {
-    let mut records = flight.tx.range(resent.start, resent.end);
+    let mut records = not_sacked(flight, resent.start, resent.end);
     let marks = flag::LOST | flag::RETRANS | flag::SACKED | flag::RENEGED;
     let lost = |sent: &Sent| sent.flags & marks == flag::LOST;
     records.any(|(_, sent)| sent.departure() == resent.left && sent.has(flag::EVER_RETRANS) && lost(sent))

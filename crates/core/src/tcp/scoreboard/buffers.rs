@@ -192,6 +192,13 @@ impl Flight {
         sacked.and_then(|sacked| sacked.first_gap(at, self.tx.nxt())).map(|(start, _)| start)
     }
 
+    /// `at`, or where what is sacked there ends.
+    #[must_use]
+    pub fn not_sacked_from(&self, at: u64) -> u64 {
+        let sacked = self.buffers.as_ref().and_then(|b| b.sacked.range_at(at));
+        sacked.map_or(at, |(_, end)| end)
+    }
+
     /// The buffer behind all that is sacked, or the first where nothing is (`tcp_highest_sack`).
     #[must_use]
     pub fn behind_sacked(&self) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! What RACK must not lose sight of, and what it must forget.
 use super::*;
+use crate::base::steps;
 
 /// The queue below refuses a tail loss probe: what is in flight is what left before it, and lost when later data overtakes it.
 #[test]
@@ -128,4 +129,36 @@ fn the_probe_before_one_that_was_refused_is_judged() {
     rig.ms += RTT;
     rig.s.on_reorder_timeout(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path);
     assert_eq!(rig.s.flight().lost_out, 1);
+}
+
+/// A peer takes a retransmission of many segments one by one, while another that left before it is out: what has arrived of it is not walked over
+/// for each acknowledgement.
+#[test]
+fn what_has_arrived_of_a_retransmission_is_passed_over_at_once() {
+    const SEGS: u64 = 40;
+    let mut rig = Rig::warm();
+    let now = Instant::from_millis(rig.ms);
+    rig.path.window.set_cwnd(&mut rig.world.cx(now), 100);
+    rig.send(1, false);
+    rig.send(SEGS as usize, true);
+    rig.send(3, false);
+    rig.ms += RTT;
+    let rest = (SEGS + 2, SEGS + 5);
+    rig.ack(1, &[rest]);
+    for (cwnd, sent) in [(1, (1, 1)), (100, (2, SEGS as u16))] {
+        rig.ms += 1;
+        let now = Instant::from_millis(rig.ms);
+        rig.path.window.set_cwnd(&mut rig.world.cx(now), cwnd);
+        assert_eq!(rig.resend(), [sent]);
+    }
+    // There is reordering, and nothing is judged for a quarter of a round trip.
+    rig.s.recovery.reorder.seen = 1;
+    rig.ms += RTT;
+    let steps = steps::of(|| {
+        for segs in 1..SEGS {
+            rig.ack(1, &[(2, 2 + segs), rest]);
+        }
+    });
+    assert_eq!((rig.s.flight().lost_out, rig.s.flight().sacked_out), (2, SEGS as u32 + 2));
+    assert!((SEGS..10 * SEGS).contains(&steps), "{steps} steps");
 }
