@@ -128,7 +128,8 @@ pub struct Events {
     gone: usize,
     /// Messages of ICMP, for a driver who has asked for them: `None` for one who has not.
     heard: Option<VecDeque<IcmpHeard>>,
-    /// Connections whose pieces somebody follows and of which something may have changed; each once.
+    /// Connections whose pieces somebody follows and of which something may have changed; each once, and none that is gone: no more than
+    /// there are connections.
     followed: BTreeSet<SocketId>,
 }
 
@@ -180,6 +181,7 @@ impl Events {
 
     /// Notes that a socket is gone.
     pub fn push_gone(&mut self, id: SocketId) {
+        self.followed.remove(&id);
         self.gone += 1;
         let number = self.number();
         self.sockets.push_back((number, Place::Gone(id)));
