@@ -59,7 +59,7 @@ impl Stack {
         let plan = self.openers.fastopen.cache.plan(&cx, &setup.tuple, setup.options.no_cookie());
         let mut conn = Conn::connect_fast(&mut self.env.cx(self.now, None), setup, &plan, false);
         conn.follow(&self.env.sysctl, old.as_ref());
-        let taken = conn.send_with_syn(&self.env.cx(self.now, None), data).unwrap_or(0);
+        let taken = conn.send_with_syn(&mut self.env.cx(self.now, None), data).unwrap_or(0);
         let id = self.insert_conn(conn, Some(path), Holder::Owner);
         self.settle(id, Turn::APP);
         Ok((id, taken))

@@ -408,6 +408,19 @@ fn a_deferred_connection_can_be_given_up_in_silence() {
 }
 
 #[test]
+fn a_deferred_connection_is_opened_by_its_first_write() {
+    // `tcp_connect` counts, where the SYN leaves.
+    for data in [10, 0] {
+        let mut p = with_cookie(1_460, |_| {}, |o| o.fastopen_connect = true);
+        let before = p.stack.counters().tcp.active_opens;
+        p.connect();
+        assert_eq!(p.stack.counters().tcp.active_opens, before);
+        assert_eq!(p.try_write(data, Default::default()), Ok(data));
+        assert_eq!(p.stack.counters().tcp.active_opens, before + 1);
+    }
+}
+
+#[test]
 fn without_cookies_data_goes_with_every_syn() {
     for change in [0, 1] {
         let mut sysctl = Sysctl::default();

@@ -33,6 +33,8 @@ impl Conn {
         conn.rest.fast = Some(Box::new(Open::Syn(syn)));
         if deferred {
             conn.out.tried();
+            // The first write opens it (`tcp_connect`).
+            cx.count.tcp.active_opens -= 1;
         }
         conn
     }
@@ -48,7 +50,7 @@ impl Conn {
     ///
     /// # Errors
     /// [`Error::WouldBlock`] when the SYN takes no data, or has left.
-    pub fn send_with_syn(&mut self, cx: &Cx<'_>, data: &[u8]) -> Result<usize, Error> {
+    pub fn send_with_syn(&mut self, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, Error> {
         if self.is_deferred() {
             // Options may have been set since connect(), and settings.
             self.prepare_syn(cx.sysctl);
@@ -65,7 +67,7 @@ impl Conn {
         };
         let taken = data.len().min(usize::from(space));
         syn.data = Bytes::copy_from_slice(&data[..taken]);
-        syn.deferred = false;
+        cx.count.tcp.active_opens += u64::from(core::mem::take(&mut syn.deferred));
         self.out.try_send(Hold::Push);
         if taken == 0 && !data.is_empty() { Err(Error::WouldBlock) } else { Ok(taken) }
     }
