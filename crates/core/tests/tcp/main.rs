@@ -24,6 +24,7 @@ mod recovery;
 mod resets;
 mod sack;
 mod settings;
+mod stalls;
 mod syncookies;
 mod text;
 mod timeouts;

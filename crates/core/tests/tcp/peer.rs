@@ -83,6 +83,12 @@ pub struct Peer {
     pub last_priority: Option<u8>,
     /// The device has no room, so that nobody asks for packets.
     stalled: bool,
+    /// Packets that the driver still asks for in this turn.
+    turn: usize,
+    /// The device says "not now" to all that it is offered.
+    refuses: bool,
+    /// How far the timestamps of data are from the milliseconds of its departure, by ports.
+    stamps: BTreeMap<(u16, u16), u32>,
 }
 
 impl Peer {
@@ -116,18 +122,49 @@ impl Peer {
             tos: 0,
             last_priority: None,
             stalled: false,
+            turn: usize::MAX,
+            refuses: false,
+            stamps: BTreeMap::new(),
         }
     }
 
     /// From now on the device keeps what it was given until [`Self::complete`].
     pub fn slow_device(&mut self) {
-        self.below = Some(Vec::new());
+        self.below.get_or_insert_default();
+    }
+
+    /// It is done with all that it was given, and with what it will be as soon as it has it.
+    pub fn quick_device(&mut self) {
+        for owner in self.below.take().unwrap_or_default() {
+            self.stack.complete(self.now, self.dev, owner);
+        }
+        self.pump();
     }
 
     /// The device has no room from now on, or has some again.
     pub fn stall(&mut self, on: bool) {
         self.stalled = on;
         self.pump();
+    }
+
+    /// The driver asks for so many packets and for no more until it is told again.
+    pub fn turn(&mut self, packets: usize) {
+        self.turn = packets;
+        self.pump();
+    }
+
+    /// The device refuses all from now on, or has room again.
+    pub fn refuse(&mut self, on: bool) {
+        self.refuses = on;
+        if !on {
+            self.stack.device_ready(self.now, self.dev);
+        }
+        self.pump();
+    }
+
+    pub fn set_qdisc(&mut self, words: &str) {
+        let qdisc: lowwater_core::qdisc::Any = words.parse().expect("the words of a discipline");
+        self.stack.set_qdisc(self.dev, qdisc).expect("the device is there");
     }
 
     /// The device is done with the oldest `n` packets.
@@ -314,6 +351,13 @@ impl Peer {
         self.pump();
         for _ in 0..1_000_000 {
             match self.stack.next_deadline().filter(|&at| at <= to) {
+                // What is due below stays so while nobody asks for it: the driver looks at its timers again.
+                Some(at) if at <= self.now && self.is_held() => {
+                    if self.now >= to {
+                        return;
+                    }
+                    self.now = (self.now + Duration::from_millis(1)).min(to);
+                }
                 Some(at) => self.now = self.now.max(at),
                 None => {
                     self.now = self.now.max(to);
@@ -348,14 +392,28 @@ impl Peer {
 
     // ----- what leaves -----
 
+    const fn is_held(&self) -> bool {
+        self.stalled || self.refuses || self.turn == 0
+    }
+
+    /// Tail loss probes that have left, where recovery has no use for any.
+    fn probes_in_recovery(&mut self) -> Option<u64> {
+        let recovers = self.stack.tcp_info(self.now, self.sock).is_ok_and(|info| info.ca_state >= 3);
+        recovers.then(|| self.stack.counters().tcp_ext.tcp_loss_probes)
+    }
+
     fn pump(&mut self) {
         loop {
             let (now, dev) = (self.now, self.dev);
+            let probes = self.probes_in_recovery();
             let mut got = Vec::new();
-            let (below, priority) = (&mut self.below, &mut self.last_priority);
+            let (below, priority, refuses) = (&mut self.below, &mut self.last_priority, self.refuses);
             let mut device = |_: Instant, packet: Packet| {
+                if refuses {
+                    return Submit::NotNow(packet);
+                }
                 *priority = packet.priority;
-                got.push(packet.to_bytes());
+                got.push((packet.at, packet.to_bytes()));
                 match below {
                     Some(below) => {
                         below.extend(packet.owner);
@@ -364,12 +422,19 @@ impl Peer {
                     None => Submit::Completed,
                 }
             };
-            if !self.stalled {
-                self.stack.transmit(now, dev, 64, &mut device);
+            if !self.stalled && self.turn > 0 {
+                self.stack.transmit(now, dev, self.turn.min(64), &mut device);
+            }
+            if self.turn < usize::MAX {
+                self.turn = self.turn.saturating_sub(got.len());
+            }
+            if let Some(probes) = probes {
+                let after = self.stack.counters().tcp_ext.tcp_loss_probes;
+                assert_eq!(after, probes, "a probe in recovery\n{}", self.log());
             }
             let any = !got.is_empty();
-            for bytes in got {
-                self.capture(&bytes);
+            for (at, bytes) in got {
+                self.capture(at, &bytes);
             }
             while let Some(event) = self.stack.next_event() {
                 self.events.push(event);
@@ -380,7 +445,7 @@ impl Peer {
         }
     }
 
-    fn capture(&mut self, bytes: &Bytes) {
+    fn capture(&mut self, departure: Instant, bytes: &Bytes) {
         let ip = Ipv4View::parse(bytes).expect("an IPv4 packet");
         assert!(ip.checksum_ok() && ip.src() == US && ip.dst() == PEER);
         assert!(bytes.len() <= 1_500, "a packet above the MTU");
@@ -403,6 +468,12 @@ impl Peer {
         let base = options.timestamps.map(|ts| *self.ts_base.get_or_insert(ts.value));
         if let Some(ts) = options.timestamps {
             self.last_tsval = ts.value;
+            if !tcp.payload().is_empty() {
+                // Of data the sender remembers when it left: an echo that is older would be another transmission's.
+                let ahead = ts.value.wrapping_sub(departure.as_millis() as u32);
+                let first = *self.stamps.entry(self.ports).or_insert(ahead);
+                assert_eq!(ahead, first, "a timestamp that is not of the departure\n{}", self.log());
+            }
         }
         let extra = u32::from(flags.contains(TcpFlags::SYN)) + u32::from(flags.contains(TcpFlags::FIN));
         let seg = Seg {

@@ -1,11 +1,14 @@
-//! The sender against a receiver over a link that loses, reorders and duplicates: everything arrives, and timers end it.
+//! The sender against a receiver over a link that loses, reorders and duplicates, above a queue that refuses and a driver whose rounds
+//! of sending are interrupted: everything arrives, timers end it, and a reduction lets no more go than was delivered.
 use super::*;
 use crate::base::Rng;
 use crate::base::testing::World;
 use crate::base::time::Duration;
 use crate::path::pmtu::Pmtu;
 use crate::ranges::RangeSet;
+use crate::tcp::below::Departure;
 use crate::tcp::recovery::rto::Timeout;
+use crate::tcp::tx_queue::Sent;
 use std::collections::BTreeMap;
 
 const MSS: u16 = 1_000;
@@ -23,12 +26,46 @@ struct Weather {
     sack: bool,
     timestamps: bool,
     whole: usize,
+    /// Chances that a round ends behind a packet, or before what a timer asks for, and goes on later; and that the queue below has no room.
+    pause_ppm: u32,
+    refuse_ppm: u32,
 }
 
 #[derive(Debug)]
 enum Event {
-    Data { from: u64, to: u64, ts: u32 },
-    Ack { ack: u64, blocks: Vec<(u64, u64)>, tsecr: u32 },
+    Data {
+        from: u64,
+        to: u64,
+        ts: u32,
+    },
+    Ack {
+        ack: u64,
+        blocks: Vec<(u64, u64)>,
+        tsecr: u32,
+    },
+    /// The flow has its turn again.
+    Turn,
+}
+
+/// What a timer has asked for and what has not had its turn.
+#[derive(Debug)]
+enum Due {
+    Timeout(Resend),
+    Probe(Probe),
+}
+
+/// When a record had left, by its start.
+type Earlier = (u64, Option<Departure>);
+
+/// A reduction of the window, from the first acknowledgement in it that delivered something: before, the window is the old one.
+#[derive(Clone, Copy, Debug)]
+struct Reduction {
+    /// Where its round ends (`high_seq`).
+    end: u64,
+    /// Segments that have left in it.
+    sent: u32,
+    /// Acknowledgements that let one more go each.
+    acks: u32,
 }
 
 struct Net {
@@ -43,6 +80,13 @@ struct Net {
     rcv_nxt: u64,
     total: u64,
     weather: Weather,
+    /// What the round that was interrupted was to send, and has sent.
+    rexmit: Rexmit,
+    segs: u32,
+    due: Option<Due>,
+    /// The one that goes on, where nothing was undone in it, and the undone ones that are known.
+    reduction: Option<Reduction>,
+    undone: u64,
 }
 
 impl Net {
@@ -75,6 +119,11 @@ impl Net {
             rcv_nxt: 1,
             total: total + 2,
             weather,
+            rexmit: Rexmit::None,
+            segs: 0,
+            due: None,
+            reduction: None,
+            undone: 0,
         }
     }
 
@@ -104,24 +153,111 @@ impl Net {
         }
     }
 
-    fn output(&mut self, mut rexmit: Rexmit) {
-        let far = self.s.snd_nxt() + 1_000_000;
-        if rexmit == Rexmit::New {
-            self.send_new();
-            rexmit = if self.s.frto_sent() { Rexmit::Lost } else { Rexmit::None };
+    /// What was committed leaves, or the queue refuses it; false when the round is over for now.
+    fn leave(&mut self, plan: &SendPlan, before: Option<Earlier>) -> bool {
+        let refused = plan.attempt.as_ref().filter(|_| self.rng.chance_ppm(self.weather.refuse_ppm));
+        if let Some(attempt) = refused {
+            let mut cx = self.world.cx(self.now);
+            self.s.take_back(&mut cx, &mut self.path, attempt, true);
+            self.s.enter_cwr(&mut cx, &mut self.path);
+            let is = before.map(|(start, _)| (start, self.left(start)));
+            assert_eq!(is, before, "what was in flight before left when it did");
+            self.note_reduction(0);
+        } else {
+            self.transmit(plan);
+            self.count_out(plan.segs);
         }
-        while rexmit == Rexmit::Lost
+        let goes_on = refused.is_none() && !self.rng.chance_ppm(self.weather.pause_ppm);
+        if !goes_on {
+            self.post_turn();
+        }
+        goes_on
+    }
+
+    /// When the record at `start` left, or did again.
+    fn left(&self, start: u64) -> Option<Departure> {
+        self.s.flight().tx.get(start).map(Sent::departure)
+    }
+
+    /// RACK alone looks at it, which without SACK there is none of.
+    fn before(&self, resend: &Resend) -> Option<Earlier> {
+        self.weather.sack.then(|| (resend.start, self.left(resend.start)))
+    }
+
+    fn post_turn(&mut self) {
+        let at = self.now + Duration::from_micros(self.rng.below(150_000));
+        self.order += 1;
+        self.events.insert((at, self.order), Event::Turn);
+    }
+
+    /// Who sends in a reduction has a delivery for each segment, and one more for each acknowledgement at the most (RFC 9937 section 6.2).
+    fn count_out(&mut self, segs: u16) {
+        let Some(reduction) = &mut self.reduction else { return };
+        reduction.sent += u32::from(segs);
+        let delivered = self.s.recovery.prr.delivered;
+        let prr = &self.s.recovery.prr;
+        assert!(
+            reduction.sent <= delivered + reduction.acks + 1,
+            "{reduction:?} {prr:?} {:?}: {:?}",
+            self.path.window,
+            self.s
+        );
+    }
+
+    /// An acknowledgement (`acks`), or a packet that was refused, may have begun a reduction or ended one.
+    fn note_reduction(&mut self, acks: u32) {
+        let ext = &self.world.count.tcp_ext;
+        let undone = ext.tcp_full_undo + ext.tcp_partial_undo + ext.tcp_loss_undo + ext.tcp_dsack_undo;
+        let reduces = matches!(self.s.ca_state(), CaState::Cwr | CaState::Recovery);
+        let old = self.reduction.take();
+        let (end, prr) = (self.s.recovery.high_seq, &self.s.recovery.prr);
+        // Of one that was undone the window is another.
+        if reduces && undone == self.undone && prr.delivered > 0 {
+            let goes_on = old.filter(|old| old.end == end);
+            let begins = || (prr.out == 0).then_some(Reduction { end, sent: 0, acks: 0 });
+            self.reduction = goes_on.or_else(begins);
+            if let Some(reduction) = &mut self.reduction {
+                reduction.acks += acks;
+            }
+        }
+        self.undone = undone;
+    }
+
+    fn output(&mut self, rexmit: Rexmit) {
+        self.rexmit = rexmit;
+        self.turn();
+    }
+
+    /// The round begins or goes on, until it is over or interrupted.
+    fn turn(&mut self) {
+        let far = self.s.snd_nxt() + 1_000_000;
+        if let Some(due) = self.due.take()
+            && !self.catch_up(&due)
+        {
+            return;
+        }
+        if self.rexmit == Rexmit::New {
+            if !self.send_new() {
+                return;
+            }
+            self.rexmit = if self.s.frto_sent() { Rexmit::Lost } else { Rexmit::None };
+        }
+        while self.rexmit == Rexmit::Lost
             && let Some(r) = self.s.next_retransmit(&self.path, 8, far)
         {
+            let before = self.before(&r);
             let mut cx = self.world.cx(self.now);
             let plan = self.s.commit_retransmit(&mut cx, &mut self.path, &r).expect("fresh");
-            self.transmit(&plan);
+            if !self.leave(&plan, before) {
+                return;
+            }
         }
+        self.rexmit = Rexmit::None;
         self.send_new();
     }
 
-    fn send_new(&mut self) {
-        let mut segs = 0;
+    /// False when the round is interrupted.
+    fn send_new(&mut self) -> bool {
         while self.s.peek_unsent().is_some() {
             let room = self.s.cwnd_room(&self.path) as usize;
             if room == 0 {
@@ -130,11 +266,39 @@ impl Net {
             let len = room.min(self.weather.whole) * usize::from(MSS);
             let mut cx = self.world.cx(self.now);
             let plan = self.s.commit_send(&mut cx, &mut self.path, len).expect("unsent");
-            segs += u32::from(plan.segs);
-            self.transmit(&plan);
+            self.segs += u32::from(plan.segs);
+            if !self.leave(&plan, None) {
+                return false;
+            }
         }
         let limited = self.s.peek_unsent().is_some();
+        let segs = core::mem::take(&mut self.segs);
         self.s.after_write(&mut self.world.cx(self.now), &mut self.path, segs, limited, false);
+        true
+    }
+
+    /// What a timer has asked for, which may have been overtaken; false when the round is interrupted.
+    fn catch_up(&mut self, due: &Due) -> bool {
+        let before = match due {
+            Due::Timeout(r) | Due::Probe(Probe::Resend(r)) => self.before(r),
+            Due::Probe(_) => None,
+        };
+        let mut cx = self.world.cx(self.now);
+        let (plan, retrans) = match due {
+            Due::Timeout(r) => {
+                let plan = self.s.commit_rto(&mut cx, &mut self.path, r);
+                return plan.is_none_or(|plan| self.leave(&plan, before));
+            }
+            Due::Probe(_) if self.s.ca_state() >= CaState::Recovery => return true,
+            Due::Probe(Probe::New) if self.s.flight().packets_out > 0 => {
+                (self.s.commit_send(&mut cx, &mut self.path, usize::from(MSS)), false)
+            }
+            Due::Probe(Probe::Resend(r)) => (self.s.commit_tlp(&mut cx, &mut self.path, r), true),
+            Due::Probe(_) => return true,
+        };
+        let Some(plan) = plan else { return true };
+        self.s.tlp_done(&mut cx, &mut self.path, retrans);
+        self.leave(&plan, before)
     }
 
     fn receive(&mut self, from: u64, to: u64, ts: u32) {
@@ -175,10 +339,13 @@ impl Net {
             wnd_end: self.s.snd_nxt() + 1_000_000,
         };
         let out = self.s.on_ack(&mut self.world.cx(self.now), &mut self.path, &input);
+        self.note_reduction(1);
         self.output(out.rexmit);
     }
 
     fn fire(&mut self, kind: TimerKind) {
+        // What a timer finds lost makes room without any delivery, and a probe needs none.
+        self.reduction = None;
         let mut cx = self.world.cx(self.now);
         match kind {
             TimerKind::Rto => {
@@ -186,31 +353,26 @@ impl Net {
                     .s
                     .on_rto(&mut cx, &mut self.path, Timeout::Backoff)
                     .expect("the timer runs for something");
-                let plan = self.s.commit_rto(&mut cx, &mut self.path, &r).expect("fresh");
-                self.transmit(&plan);
+                self.ask(Due::Timeout(r));
             }
             TimerKind::Tlp => {
-                let sent = match self.s.on_tlp(&mut cx, &mut self.path, true) {
-                    Probe::New => {
-                        let plan = self.s.commit_send(&mut cx, &mut self.path, usize::from(MSS));
-                        self.transmit(&plan.expect("unsent"));
-                        Some(false)
-                    }
-                    Probe::Resend(r) => {
-                        let plan = self.s.commit_tlp(&mut cx, &mut self.path, &r).expect("fresh");
-                        self.transmit(&plan);
-                        Some(true)
-                    }
-                    Probe::Nothing => None,
-                };
-                if let Some(retrans) = sent {
-                    self.s.tlp_done(&mut self.world.cx(self.now), &mut self.path, retrans);
-                }
+                let probe = self.s.on_tlp(&mut cx, &mut self.path, true);
+                self.ask(Due::Probe(probe));
             }
             TimerKind::Reorder => {
                 let found = self.s.on_reorder_timeout(&mut cx, &mut self.path);
                 self.output(if found { Rexmit::Lost } else { Rexmit::None });
             }
+        }
+    }
+
+    /// A timer asks for something, which leaves at once or when the flow has its turn.
+    fn ask(&mut self, due: Due) {
+        if self.rng.chance_ppm(self.weather.pause_ppm) {
+            self.due = Some(due);
+            self.post_turn();
+        } else {
+            self.catch_up(&due);
         }
     }
 
@@ -227,6 +389,7 @@ impl Net {
                     match self.events.remove(&key).expect("first") {
                         Event::Data { from, to, ts } => self.receive(from, to, ts),
                         Event::Ack { ack, blocks, tsecr } => self.acknowledge(ack, &blocks, tsecr),
+                        Event::Turn => self.turn(),
                     }
                 }
                 (_, Some((kind, at))) => {
@@ -253,6 +416,8 @@ const CALM: Weather = Weather {
     sack: true,
     timestamps: true,
     whole: 16,
+    pause_ppm: 0,
+    refuse_ppm: 0,
 };
 
 #[test]
@@ -274,6 +439,8 @@ fn weather(rng: &mut Rng) -> Weather {
         sack: rng.below(4) > 0,
         timestamps: rng.below(2) > 0,
         whole: [1, 4, 40][rng.below(3) as usize],
+        pause_ppm: [0, 50_000, 400_000][rng.below(3) as usize],
+        refuse_ppm: [0, 0, 30_000][rng.below(3) as usize],
     }
 }
 
