@@ -73,13 +73,15 @@ fn host(draw: &WorldSpec, index: usize) -> HostSpec {
 }
 
 fn nic(draw: &WorldSpec, rate: u64) -> NicSpec {
+    let usual = (20_000, draw.not_now_ppm);
+    let (not_now_ns, not_now_ppm) = if draw.seldom.stall.0 > 0 { draw.seldom.stall } else { usual };
     NicSpec {
         rate,
         packets: draw.nic_packets,
         bytes: 0,
         carry: draw.carry,
-        not_now_ppm: draw.not_now_ppm,
-        not_now_ns: 20_000,
+        not_now_ppm,
+        not_now_ns,
         telling: draw.telling,
     }
 }

@@ -13,6 +13,8 @@ pub struct SeldomDraw {
     pub fast_open: bool,
     /// The hop with the smaller MTU says nothing of what it drops.
     pub black_hole: bool,
+    /// The devices have no room for as long as this, in nanoseconds, with this chance for each packet in 10^-6; 0 for never.
+    pub stall: (u64, u32),
     /// Settings of both sides for that.
     pub sysctl: Vec<(&'static str, String)>,
 }
@@ -35,6 +37,11 @@ impl SeldomDraw {
             // Both, without a cookie, and for any listener.
             let bits = pick(rng, &["0x403", "0x403", "0x407", "0x603"]);
             seldom.sysctl.push(("tcp_fastopen", bits.to_owned()));
+        }
+        let rng = &mut root.fork("stall");
+        if toss(rng, 20) {
+            // Longer than timers of lost tails, and than timeouts.
+            seldom.stall = (log_between(rng, 1_000_000, 1_000_000_000), log_between(rng, 200, 20_000) as u32);
         }
         let rng = &mut root.fork("black hole");
         if narrow && toss(rng, 35) {

@@ -59,10 +59,11 @@ fn steps(draw: &WorldSpec) -> Vec<Change> {
         all.extend(each.map(|clear| -> Change { Box::new(move |d| clear(&mut d.faults[side])) }));
     }
     settings(&mut all, draw);
-    let plain: [fn(&mut WorldSpec); 18] = [
+    let plain: [fn(&mut WorldSpec); 19] = [
         |d| d.seldom.more = 0,
         |d| d.seldom.urgent = 0,
         |d| d.seldom.fast_open = false,
+        |d| d.seldom.stall = (0, 0),
         |d| d.seldom.black_hole = false,
         |d| d.options[0] = 0,
         |d| d.options[1] = 0,

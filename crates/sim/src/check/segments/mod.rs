@@ -1,10 +1,12 @@
 //! Checks what hosts send in TCP's segments against what they were told, at the border of each host: no byte beyond the window that the
 //! peer has offered (RFC 9293 section 3.8.6), no number left out, no acknowledgment or selective one of what never came, no segment larger
-//! than the peer's MSS, no window taken back, no timestamp that goes back or echoes what never came (RFC 7323), nothing behind a FIN.
+//! than the peer's MSS, no window taken back, no timestamp that goes back, is not that of the departure, or echoes what never came (RFC 7323),
+//! nothing behind a FIN.
 //!
 //! It knows nothing of the stack but its packets, so that a stack which is wrong about its own numbers is seen all the same.
 mod read;
 
+use lowwater_core::base::Instant;
 use lowwater_core::packet::Packet;
 use read::Segment;
 use std::collections::BTreeMap;
@@ -17,6 +19,8 @@ pub const NAME: &str = "segments";
 /// compare their counters with either.
 pub const WATCHED: bool = cfg!(debug_assertions);
 
+/// Milliseconds by which a stack's clock may be behind, where it is a coarse one.
+const COARSE_MS: u32 = 4;
 /// MSS of a peer that has told none (RFC 9293 section 3.7.1), over IPv4 and IPv6.
 const MSS_V4: u16 = 536;
 const MSS_V6: u16 = 1_220;
@@ -48,6 +52,8 @@ struct Flow {
     syn: Option<Side>,
     /// What has left before this host's SYN, which it may have overtaken: who is accepted with his SYN may send at once (TCP Fast Open).
     early: Vec<Segment>,
+    /// How far the timestamps of its data are from the milliseconds of their departure.
+    ahead: Option<u32>,
 }
 
 /// All connections of a host.
@@ -59,6 +65,8 @@ pub struct Segments {
     /// Segments of TCP that have left, super-packets by their parts, and how many of them were a SYN-ACK again.
     sent: u64,
     answers_again: u64,
+    /// An ICMP error has come: what it sends again counts as sent when its connection last looked at the clock (`tcp_simple_retransmit`).
+    errors: bool,
     /// The first segment that was wrong.
     wrong: Option<String>,
     /// The first before which numbers were left out: wrong where none was lost in the host.
@@ -135,6 +143,7 @@ impl Segments {
 
     /// A packet comes in. What is damaged says nothing.
     pub fn received(&mut self, packet: &Packet) {
+        self.errors |= read::is_icmp(packet);
         let Some(segment) = Segment::read(packet).filter(|s| !s.flags.rst() && read::is_intact(packet))
         else {
             return;
@@ -165,6 +174,11 @@ impl Segments {
             self.gap.get_or_insert_with(|| format!("{segment}: {gap}"));
         }
         let mut told = Vec::new();
+        if let Err(what) = flow.stamps_departure(&segment, packet.at)
+            && !self.errors
+        {
+            self.wrong.get_or_insert_with(|| format!("{segment}: {what}"));
+        }
         if segment.flags.syn() {
             told.push((flow.opens(&segment), segment));
             for early in core::mem::take(&mut flow.early) {
@@ -225,6 +239,21 @@ impl Flow {
             (_, None) => self.syn = Some(side),
             (Some(_), Some(_)) => {}
         }
+    }
+
+    /// Data says when it leaves: of an echo that is older another transmission would be the cause (RFC 7323 section 4.1).
+    fn stamps_departure(&mut self, segment: &Segment, at: Instant) -> Result<(), String> {
+        if segment.flags.syn() {
+            self.ahead = None;
+        }
+        let Some(stamps) = segment.options.timestamps.filter(|_| segment.len > 0 && !segment.flags.syn())
+        else {
+            return Ok(());
+        };
+        let ahead = stamps.value.wrapping_sub(at.as_millis() as u32);
+        let usual = *self.ahead.get_or_insert(ahead);
+        let off = (ahead.wrapping_sub(usual) as i32).unsigned_abs();
+        if off > COARSE_MS { Err(format!("its timestamp is {off} ms off its departure")) } else { Ok(()) }
     }
 
     /// Numbers that this host leaves out before this segment.

@@ -38,6 +38,17 @@ fn transport(b: &[u8]) -> Option<usize> {
     (protocol == protocol::TCP).then_some(at)
 }
 
+/// The packet is one of ICMP or ICMPv6.
+pub(super) fn is_icmp(packet: &Packet) -> bool {
+    let mut b = [0; HEADERS];
+    let n = peek(packet, &mut b);
+    match b[..n] {
+        [first, ref rest @ ..] if first >> 4 == 4 => rest.get(8) == Some(&protocol::ICMP),
+        [_, ref rest @ ..] => rest.get(5) == Some(&protocol::ICMPV6),
+        [] => false,
+    }
+}
+
 impl Segment {
     /// The segment in a packet, where there is one.
     pub(super) fn read(packet: &Packet) -> Option<Self> {

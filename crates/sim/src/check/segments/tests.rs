@@ -3,6 +3,7 @@ use super::*;
 use bytes::Bytes;
 use lowwater_core::base::Instant;
 use lowwater_core::packet::{Csum, Offload, Packet};
+use lowwater_wire::protocol;
 
 const SYN: u8 = 2;
 const FIN: u8 = 1;
@@ -148,6 +149,32 @@ fn timestamps_are_in_all_segments_and_echo_what_came() {
     assert!(after(&stamp(9, 70)).contains("timestamp 9 after 10"));
     assert!(after(&stamp(11, 73)).contains("it echoes 73, and 70 to 72 have come"));
     assert!(after(&[]).contains("timestamps are not as agreed"));
+}
+
+#[test]
+fn the_timestamp_of_data_is_that_of_its_departure() {
+    let stamp = |value: u8| [1, 1, 8, 10, 0, 0, 0, value, 0, 0, 0, 70];
+    // Data at 1,000 ms, and then again at these milliseconds with this timestamp.
+    let again = |ms: u64, value: u8, error: bool| {
+        let mut s = Segments::new(true);
+        let syn = Says { ours: true, seq: 99, flags: SYN, window: 8_000, ..Says::default() };
+        s.sent(&Says { options: &stamp(10), ..syn }.packet(Csum::None));
+        let peer = Says { ours: false, seq: 500, ack: 100, flags: SYN | ACK, window: 800, ..syn };
+        hear(&mut s, Says { options: &[1, 1, 8, 10, 0, 0, 0, 70, 0, 0, 0, 10], ..peer });
+        if error {
+            let mut packet = Says::default().packet(Csum::Valid).to_bytes().to_vec();
+            packet[9] = protocol::ICMP;
+            s.received(&Packet::received(Bytes::from(packet), Offload::default(), Instant::ZERO));
+        }
+        for (ms, value) in [(1_000, 20), (ms, value)] {
+            let data = Says { flags: ACK, options: &stamp(value), window: 8_000, len: 500, ..DATA };
+            s.sent(&Packet { at: Instant::from_millis(ms), ..data.packet(Csum::None) });
+        }
+        s.wrong(true).err().unwrap_or_default()
+    };
+    assert_eq!((again(1_030, 50, false), again(1_030, 46, false)), (String::new(), String::new()));
+    assert!(again(1_030, 40, false).contains("10 ms off its departure"));
+    assert_eq!(again(1_030, 40, true), "");
 }
 
 #[test]
