@@ -188,16 +188,19 @@ impl<'a> Cursor<'a> {
         self.blank();
         let negative = self.eat("-");
         let digits = self.take_while(|c| c.is_ascii_alphanumeric());
-        let parsed = match digits.strip_prefix("0x") {
+        let signed = match digits.strip_prefix("0x") {
             // Beyond the largest it is what has the same bits.
-            Some(hex) => u64::from_str_radix(hex, 16).map(|n| n as i64),
-            // As atoll() reads it, and packetdrill with that.
-            None if digits.bytes().all(|b| b.is_ascii_digit()) && digits.len() > 18 => {
-                Ok(digits.parse().unwrap_or(i64::MAX))
+            Some(hex) => {
+                let n = u64::from_str_radix(hex, 16).ok().map(u64::cast_signed);
+                n.and_then(|n| if negative { n.checked_neg() } else { Some(n) })
             }
-            None => digits.parse(),
+            // As atoll() reads it, and packetdrill with that.
+            None if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
+                let (sign, furthest) = if negative { ("-", i64::MIN) } else { ("", i64::MAX) };
+                Some(format!("{sign}{digits}").parse().unwrap_or(furthest))
+            }
+            None => None,
         };
-        let signed = parsed.ok().and_then(|n: i64| if negative { n.checked_neg() } else { Some(n) });
         match signed.and_then(|n| T::try_from(n).ok()) {
             Some(n) => Ok(n),
             None if digits.is_empty() => {

@@ -220,7 +220,8 @@ pub enum Name {
     Other(u16, usize),
     /// So many bytes of this family, too few for it; family 0 where they are too few for that.
     Short(u16, usize),
-    /// Longer than any address is, or shorter than nothing: EINVAL before anybody looks at it (`move_addr_to_kernel`).
+    /// Longer than any address is, or shorter than nothing: EINVAL before anybody looks at it (`move_addr_to_kernel`). Of a message it is the
+    /// latter alone: whoever reads a message cuts what is too long to 128 bytes ([`Name::read`] of those, `__copy_msghdr`).
     Strange,
     /// A pointer that cannot be read.
     Bad,

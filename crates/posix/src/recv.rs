@@ -69,7 +69,7 @@ impl Host {
             Kind::Conn(id) => id,
             Kind::Listener(_) | Kind::Udp(_) => return Err(Errno::ENOTCONN),
             Kind::Fresh if read.has(MSG_OOB) => return Err(Errno::EINVAL),
-            Kind::Fresh => return self.recv_unconnected(read.fd).map(Some),
+            Kind::Fresh => return self.recv_unconnected(&read).map(Some),
         };
         if read.has(MSG_OOB) {
             return self.recv_urgent(id, &read).map(Some);
@@ -109,8 +109,11 @@ impl Host {
         // What waits in front of a peek's place is none of its business.
         let max = if waiting == self.queues(id).recv { usize::MAX } else { 0 };
         let nothing = match read.has(MSG_PEEK) {
-            // A look leaves the end, too.
-            true => self.stack.tcp_recv(self.now, id, &mut [0], true),
+            // A look leaves the end, too. One from behind what waits on sees what is there.
+            true => {
+                let from = u32::try_from(self.peek_from(&read)?).unwrap_or(u32::MAX);
+                self.stack.tcp_peek(self.now, id, from, &mut [0])
+            }
             false => self.stack.tcp_recv_with(self.now, id, max, &mut |_| {}),
         };
         match if max == 0 && !over { Err(Error::WouldBlock) } else { nothing } {
@@ -141,19 +144,15 @@ impl Host {
         if taken == 0 {
             return Err(Errno::EPIPE);
         }
-        let mut reply = Reply { data, ..Reply::ok(taken as i64) };
-        if read.kind == RecvKind::Recvmsg && self.files.sock(read.fd)?.plain(SOL_TCP, TCP_INQ) != 0 {
-            put_control(&mut reply, read.control_len, Control::int(SOL_TCP, TCP_CM_INQ, 0));
-        }
-        Ok(reply)
+        self.tell_inq(&read, Reply { data, ..Reply::ok(taken as i64) }, || Ok(0))
     }
 
     /// Reading from what was never connected, or is no more.
-    pub(crate) fn recv_unconnected(&mut self, fd: Fd) -> Result<Reply, Errno> {
-        let sock = self.files.sock_mut(fd)?;
+    fn recv_unconnected(&mut self, read: &Read) -> Result<Reply, Errno> {
+        let sock = self.files.sock_mut(read.fd)?;
         match sock.error.take() {
             Some(errno) => Err(errno),
-            None if sock.shut & 1 != 0 => Ok(Reply::ok(0)),
+            None if sock.shut & 1 != 0 => self.tell_inq(read, Reply::ok(0), || Ok(0)),
             None => Err(Errno::ENOTCONN),
         }
     }
@@ -174,11 +173,19 @@ impl Host {
     }
 
     /// Tells how much waits, where somebody has asked for it (TCP_INQ): whatever was read, if it was the urgent byte (`tcp_recvmsg`).
-    fn with_inq(&self, read: &Read, id: SocketId, mut reply: Reply) -> Result<Reply, Errno> {
+    fn with_inq(&self, read: &Read, id: SocketId, reply: Reply) -> Result<Reply, Errno> {
+        let hint = || Ok(i32::try_from(self.stack.tcp_inq(id)?.hint).unwrap_or(i32::MAX));
+        self.tell_inq(read, reply, hint)
+    }
+
+    fn tell_inq(
+        &self,
+        read: &Read,
+        mut reply: Reply,
+        hint: impl FnOnce() -> Result<i32, Errno>,
+    ) -> Result<Reply, Errno> {
         if read.kind == RecvKind::Recvmsg && self.files.sock(read.fd)?.plain(SOL_TCP, TCP_INQ) != 0 {
-            let hint = self.stack.tcp_inq(id)?.hint;
-            let hint = i32::try_from(hint).unwrap_or(i32::MAX);
-            put_control(&mut reply, read.control_len, Control::int(SOL_TCP, TCP_CM_INQ, hint));
+            put_control(&mut reply, read.control_len, Control::int(SOL_TCP, TCP_CM_INQ, hint()?));
         }
         Ok(reply)
     }

@@ -353,6 +353,8 @@ impl Conn {
             0 if buf.is_empty() => Ok(0),
             // A look steps over the urgent byte as a read does, and sees the end behind it (`tcp_recvmsg_locked`).
             0 if self.rx.ends_behind_mark() => Ok(0),
+            // The end is in the queue that it walks, whatever it leaves unseen before that.
+            0 if skip > 0 && self.rx.fin_reached() => Ok(0),
             0 => self.nothing_to_read().map(|()| 0),
             n => Ok(self.read_some(cx, n)),
         }

@@ -403,3 +403,19 @@ fn what_an_acknowledgement_lets_go_leaves_before_the_next_segment_ends_the_conne
         assert_eq!(p.sockets(), 1, "the listener");
     }
 }
+
+/// What is looked at from behind what waits (SO_PEEK_OFF): the end where it has come, and else the error of a reset.
+#[test]
+fn a_look_from_behind_what_waits_sees_the_end_before_an_error() {
+    for (fin, wanted) in [(true, Ok(0)), (false, Err(Error::Reset))] {
+        let mut p = Peer::server(Shape::default());
+        p.inject_more(". 1:301 ack 1");
+        if fin {
+            p.inject_more("F. 301 ack 1");
+        }
+        p.inject_more(if fin { "R. 302 ack 1" } else { "R. 301 ack 1" });
+        let (now, sock) = (p.now(), p.sock);
+        assert_eq!(p.stack.tcp_peek(now, sock, 600, &mut [0]), wanted);
+        assert_eq!(p.stack.tcp_peek(now, sock, 600, &mut [0]), Ok(0));
+    }
+}

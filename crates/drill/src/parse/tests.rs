@@ -224,6 +224,22 @@ fn values_of_all_kinds_are_read() {
     assert!(read("+0 device complete 2\n+0 device busy").is_ok());
 }
 
+/// As atoll() has them, which stops at the ends of what it has.
+#[test]
+fn numbers_go_as_far_as_there_are_bits() {
+    for (text, wanted) in [
+        ("9223372036854775807", i64::MAX),
+        ("99999999999999999999", i64::MAX),
+        ("-9223372036854775807", -i64::MAX),
+        ("-9223372036854775808", i64::MIN),
+        ("-99999999999999999999", i64::MIN),
+        ("0xffffffffffffffff", -1),
+    ] {
+        let mut cursor = Cursor::new(text, 1);
+        assert_eq!(cursor.number::<i64>().ok(), Some(wanted), "{text}");
+    }
+}
+
 #[test]
 fn mistakes_name_their_line() {
     let deep = format!("0 f({}", "[".repeat(100_000));
