@@ -211,11 +211,98 @@ impl Drawn {
         }
     }
 
+    /// Looks at what has come, from a place on that moves with each look.
+    fn peeks(&mut self, fd: Fd) {
+        if self.stream {
+            let from = self.dice.one(&[-1, 0, 0, 1, 150, 600]);
+            self.set(fd, SOL_SOCKET, SO_PEEK_OFF, from);
+        }
+        for _ in 0..2 + self.dice.below(3) {
+            let rooms = vec![Room::new(self.dice.one(&[1, 60, 300, 2_000]))];
+            let peek = if self.dice.odd(3) { 0 } else { MSG_PEEK };
+            let flags = peek | self.dice.one(&[0, 0, MSG_TRUNC, MSG_WAITALL]);
+            self.push(Call::Recv { fd, kind: RecvKind::Recv, rooms, flags, control_len: 0 });
+        }
+        if self.stream && self.dice.odd(2) {
+            self.push(Call::Getsockopt { fd, level: SOL_SOCKET, name: SO_PEEK_OFF, len: 4 });
+        }
+    }
+
+    /// Sends without a copy, lets the peer acknowledge it, and hears that the buffer is free.
+    fn zerocopies(&mut self, fd: Fd) {
+        if !self.stream {
+            return self.send(fd);
+        }
+        self.set(fd, SOL_SOCKET, SO_ZEROCOPY, 1);
+        for _ in 0..1 + self.dice.below(2) {
+            let data = vec![Piece::zeros(self.dice.one(&[1, 100, 1_460, 3_000]))];
+            let flags = MSG_ZEROCOPY | self.dice.one(&[0, 0, MSG_MORE]);
+            self.push(Call::Send { fd, kind: SendKind::Send, data, flags, to: None, control: vec![] });
+        }
+        if fd == self.main && self.dice.odd(2) {
+            self.act(Act::Ack(60_000));
+        }
+        let (rooms, control_len) = (vec![Room::new(10)], self.dice.one(&[0, 20, 200]));
+        self.push(Call::Recv { fd, kind: RecvKind::Recvmsg, rooms, flags: MSG_ERRQUEUE, control_len });
+    }
+
+    /// A timer of the socket may fire.
+    fn waits(&mut self, fd: Fd) {
+        if self.stream && self.dice.odd(2) {
+            self.set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+            self.set(fd, SOL_TCP, TCP_KEEPINTVL, 1);
+            self.set(fd, SOL_TCP, TCP_KEEPCNT, 1);
+            self.set(fd, SOL_TCP, TCP_KEEPIDLE, 1);
+            self.steps.push(Step::Wait(1_120));
+            return;
+        }
+        if self.stream {
+            let ms = self.dice.one(&[0, 10, 100]);
+            self.set(fd, SOL_TCP, TCP_USER_TIMEOUT, ms);
+        }
+        self.steps.push(Step::Wait(450));
+    }
+
+    /// Marks of room, and what is written and read about them.
+    fn lowats(&mut self, fd: Fd) {
+        if !self.stream {
+            return self.recv(fd);
+        }
+        match self.dice.below(3) {
+            0 => {
+                let mark = self.dice.one(&[1, 100, 1_000, 100_000]);
+                self.set(fd, SOL_SOCKET, SO_RCVLOWAT, mark);
+                if fd == self.main {
+                    self.act(Act::Data(400));
+                }
+            }
+            1 => {
+                let mark = self.dice.one(&[1, 1_000, 5_000]);
+                self.set(fd, SOL_TCP, TCP_NOTSENT_LOWAT, mark);
+                let len = self.dice.one(&[100, 3_000, 20_000]);
+                self.write(fd, len);
+                if fd == self.main {
+                    self.act(Act::Ack(60_000));
+                }
+            }
+            _ => {
+                self.set(fd, SOL_TCP, TCP_INQ, 1);
+                let rooms = vec![Room::new(self.dice.one(&[1, 100, 1_000]))];
+                self.push(Call::Recv { fd, kind: RecvKind::Recvmsg, rooms, flags: 0, control_len: 40 });
+            }
+        }
+        self.epolls(fd);
+    }
+
     pub(crate) fn call(&mut self) {
         let mut all = vec![self.main; 6];
         all.extend(&self.others);
         let fd = self.dice.one(&all);
-        match self.dice.below(30) {
+        match self.dice.below(36) {
+            30 => self.peeks(fd),
+            31 => self.zerocopies(fd),
+            32 => self.waits(fd),
+            33 => self.lowats(fd),
             0..=4 => self.recv(fd),
             5..=8 => self.send(fd),
             9..=13 => self.option(fd),
@@ -323,5 +410,36 @@ pub(crate) fn draw(seed: u64, state: &str) -> Vec<Step> {
             drawn.call();
         }
     }
+    // Of what is dissolved something waits for ever in Linux, as a mark of what is unsent shows, and who sends without a copy is charged for whole
+    // pages, as a small buffer does (linux-differences.md).
+    let connects = drawn.steps.iter().filter(|step| matches!(step, Step::Call(Call::Connect { .. }))).count();
+    if connects > 1 || drawn.steps.iter().any(ends) {
+        take_out(&mut drawn.steps, (SOL_TCP, TCP_NOTSENT_LOWAT));
+    }
+    if drawn.steps.iter().any(|step| sets(step, SO_SNDBUF) || sets(step, SO_SNDBUFFORCE)) {
+        take_out(&mut drawn.steps, (SOL_SOCKET, SO_ZEROCOPY));
+    }
     drawn.steps
+}
+
+/// A socket may be dissolved by it, as by a second connect() that tells why the first failed, which MSG_FASTOPEN may be too.
+fn ends(step: &Step) -> bool {
+    match step {
+        Step::Call(Call::Connect { addr: Name::Unspec(..), .. } | Call::Shutdown { .. }) => true,
+        Step::Call(Call::Send { flags, .. }) => flags & MSG_FASTOPEN != 0,
+        _ => false,
+    }
+}
+
+fn sets(step: &Step, option: i32) -> bool {
+    matches!(step, Step::Call(Call::Setsockopt { level: SOL_SOCKET, name, .. }) if *name == option)
+}
+
+/// The calls that set this option do nothing; the others keep their places.
+fn take_out(steps: &mut [Step], option: (i32, i32)) {
+    for step in steps {
+        if matches!(step, Step::Call(Call::Setsockopt { level, name, .. }) if (*level, *name) == option) {
+            *step = Step::Wait(0);
+        }
+    }
 }

@@ -190,11 +190,16 @@ impl Drawn {
                 (SOL_IP, IP_RECVERR, 1),
                 (SOL_IPV6, IPV6_RECVERR, 1),
                 (SOL_SOCKET, SO_RCVLOWAT, 200),
+                (SOL_SOCKET, SO_RCVLOWAT, 1_000),
+                (SOL_TCP, TCP_NOTSENT_LOWAT, 1),
+                (SOL_TCP, TCP_NOTSENT_LOWAT, 2_000),
+                (SOL_TCP, TCP_USER_TIMEOUT, 400),
                 (SOL_SOCKET, SO_SNDBUF, 5_000),
                 (SOL_SOCKET, SO_RCVBUF, 3_000),
                 (SOL_TCP, TCP_INQ, 1),
                 (SOL_TCP, TCP_LINGER2, -1),
                 (SOL_SOCKET, SO_PEEK_OFF, 0),
+                (SOL_SOCKET, SO_PEEK_OFF, 150),
                 (SOL_SOCKET, SO_ZEROCOPY, 1),
                 (SOL_SOCKET, SO_KEEPALIVE, 1),
                 (SOL_TCP, TCP_QUICKACK, 0),
@@ -202,6 +207,14 @@ impl Drawn {
             if self.stream || !NOT_OF_DATAGRAMS.contains(&(level, name)) {
                 self.set(fd, level, name, value);
             }
+        }
+    }
+
+    /// Another controller, which paces, or none of the usual.
+    fn controller(&mut self, fd: Fd) {
+        if self.dice.odd(6) {
+            let value = Optval::text(self.dice.one(&["bbr", "bbr", "reno"]));
+            self.push(Call::Setsockopt { fd, level: SOL_TCP, name: TCP_CONGESTION, value });
         }
     }
 
@@ -221,6 +234,7 @@ impl Drawn {
             self.connect(self.main);
             self.act(Act::SynAck);
         }
+        self.controller(self.main);
         self.option_before(self.main);
         self.watch(self.main);
     }

@@ -3,7 +3,7 @@
 //! All of them take an hour: a run asks for a part, another one in each state. `SURVEY=all` asks for everything, `SURVEY=N/M` for one of M parts,
 //! `STATE=NAME` in one state alone.
 use crate::life::{Drawn, Family, STATES};
-use crate::pair::{NOBODY, Pair, REMOTE, Step};
+use crate::pair::{Act, NOBODY, Pair, REMOTE, Step};
 use bytes::Bytes;
 use lowwater_posix::abi::*;
 use lowwater_posix::{Call, Control, EpollEvent, Name, Optval, Piece, PollFd, RecvKind, Room, SendKind};
@@ -144,11 +144,15 @@ impl Drawn {
             for flags in [0, MSG_FASTOPEN, MSG_OOB, MSG_PROBE] {
                 all.push(send(SendKind::Sendto, vec![Piece::zeros(10)], flags, Some(name), vec![]));
             }
+            // What is too long is cut there, by whoever reads the message.
+            if name != Name::Strange {
+                all.push(send(SendKind::Sendmsg, vec![Piece::zeros(10)], 0, Some(name), vec![]));
+            }
             all.push(send(SendKind::Sendto, vec![Piece::zeros(0)], 0, Some(name), vec![]));
             all.push(send(SendKind::Sendto, vec![Piece::Bad(10)], 0, Some(name), vec![]));
         }
         for level in [SOL_SOCKET, SOL_IP, SOL_IPV6, SOL_TCP, SOL_UDP, 99, -1] {
-            for ty in [0, 1, 2, 8, 11, 20, 21, 24, 37, 41, 50, 52, 54, 61, 67, 78, 99] {
+            for ty in [0, 1, 2, 5, 8, 11, 20, 21, 24, 37, 41, 50, 52, 54, 57, 61, 67, 78, 99] {
                 for len in [0, 1, 2, 4, 8, 12, 20] {
                     let control = Control { level, ty, data: Bytes::from(vec![0; len]) };
                     all.push(send(SendKind::Sendmsg, vec![Piece::zeros(10)], 0, None, vec![control]));
@@ -270,10 +274,19 @@ fn is_meant(drawn: &Drawn, call: &Call) -> bool {
         _ => false,
     };
     // A datagram socket that has had a peer of IPv6 is not fit for one of IPv4, and an error that the call has told is not queued.
+    let did = |what: &dyn Fn(&Call) -> bool| {
+        drawn.steps.iter().any(|step| matches!(step, Step::Call(call) if what(call)))
+    };
+    let six = |name: &Name| name.inet().is_some_and(|at| at.ip().to_canonical().is_ipv6());
+    let was_six = || did(&|call| matches!(call, Call::Connect { addr, .. } if six(addr)));
+    let queues = || did(&|call| matches!(call, Call::Setsockopt { level: SOL_IPV6, name: IPV6_RECVERR, .. }));
     let four = at.is_some_and(|at| at.is_ipv4()) && matches!(call, Call::Connect { .. });
     let long = matches!(call, Call::Send { data, .. } if data.iter().map(Piece::len).sum::<usize>() > 65_000);
-    let of_datagrams = !drawn.stream && drawn.family == Family::V6 && (four || long);
-    several || nobody || more || of_datagrams
+    let of_datagrams = !drawn.stream && (four && was_six() || long && queues());
+    // A read that fails steps over no urgent byte.
+    let bad = matches!(call, Call::Recv { rooms, .. } if rooms.iter().any(|room| room.bad && room.len > 0));
+    let at_mark = bad && drawn.steps.iter().any(|step| matches!(step, Step::Peer(.., Act::Urgent(_))));
+    several || nobody || more || of_datagrams || at_mark
 }
 
 /// What a run asks for: by `SURVEY=N/M` each Mth call from the Nth on, by `SURVEY=all` all of them.
