@@ -2,6 +2,7 @@
 use lowwater_os::program::{self, End, Limits, Ran};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use std::fs;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,6 +20,10 @@ const CONSOLE_MAX: usize = 1 << 20;
 const CONSOLE_LINES: usize = 15;
 /// A clock that passes only where the kernel sleeps, in C: it takes the place of functions of libc in the kernel's process.
 const STILL: &str = include_str!("../still/still.c");
+/// Folders of killed processes that one may meet.
+const LEFT_MAX: u32 = 100;
+/// Bytes that the command may write: far more than any experiment says.
+const SAID_MAX: u64 = 64 << 20;
 /// What compiles it.
 const CC: &str = "cc";
 
@@ -77,7 +82,7 @@ impl Guest {
             Err(why) => return (String::new(), Err(why)),
         };
         let end = self.boot(&shared, program, args);
-        (fs::read_to_string(shared.path("out")).unwrap_or_default(), end)
+        (shared.said("out"), end)
     }
 
     fn boot(&self, shared: &Shared, program: &Path, args: &[&str]) -> Result<(), String> {
@@ -104,7 +109,7 @@ impl Guest {
             (End::Stopped, _) => Err(STOPPED.to_owned()),
             (End::Exited(_), "") => Err(format!("the kernel ended before its command did\n{console}")),
             (End::Exited(_), code) => {
-                let wrong = fs::read_to_string(shared.path("err")).unwrap_or_default();
+                let wrong = shared.said("err");
                 Err(format!("exit code {code} in the guest: {}", wrong.trim()))
             }
         }
@@ -127,11 +132,19 @@ struct Shared {
 impl Shared {
     fn new() -> Result<Self, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("lowwater-uml-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        // Nobody else may have made it, or write to it: what lies in it runs with this process's rights.
-        let made = fs::DirBuilder::new().mode(0o700).create(&folder);
-        made.map_err(|e| format!("{}: {e}", folder.display()))?;
+        let here = std::env::temp_dir();
+        let mut tries = 0;
+        let folder = loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let folder = here.join(format!("lowwater-uml-{}-{number}", std::process::id()));
+            // Nobody else may have made it, or write to it: what lies in it runs with this process's rights.
+            match fs::DirBuilder::new().mode(0o700).create(&folder) {
+                Ok(()) => break folder,
+                // One that was killed had this process's number, and its folder is still there.
+                Err(e) if e.kind() == ErrorKind::AlreadyExists && tries < LEFT_MAX => tries += 1,
+                Err(e) => return Err(format!("{}: {e}", folder.display())),
+            }
+        };
         let shared = Self { folder };
         fs::create_dir(shared.path("lib")).map_err(|e| format!("{}: {e}", shared.path("lib").display()))?;
         let link = shared.path("lib/modules");
@@ -141,6 +154,15 @@ impl Shared {
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
+    }
+
+    /// What the command wrote to a file, as far as there is room for it.
+    fn said(&self, name: &str) -> String {
+        let mut said = Vec::new();
+        // What cannot be read was not said.
+        let file = fs::File::open(self.path(name));
+        let _ = file.and_then(|file| file.take(SAID_MAX).read_to_end(&mut said));
+        String::from_utf8_lossy(&said).into_owned()
     }
 
     /// Bytes that the command has written, its exit code included.
@@ -163,6 +185,8 @@ impl Shared {
         for module in modules {
             script.push_str(&format!("modprobe -d {here} {}\n", quoted(module)));
         }
+        // The file system is the host's: nothing in the guest may fill it (blocks of 512 bytes).
+        script.push_str(&format!("ulimit -f {}\n", SAID_MAX / 512));
         script.push_str(&format!("{command} >{here}/out 2>{here}/err\necho $? >{here}/code\nhalt -f -p\n"));
         let path = self.path("init");
         fs::write(&path, script)
@@ -267,6 +291,30 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_that_somebody_left_is_passed_by() {
+        let first = Shared::new().unwrap();
+        let name = first.folder.file_name().unwrap().to_str().unwrap();
+        let (stem, number) = name.rsplit_once('-').unwrap();
+        // Other tests may take numbers meanwhile.
+        let next = number.parse::<u32>().unwrap() + 1;
+        let left: Vec<PathBuf> =
+            (next..next + 20).map(|n| std::env::temp_dir().join(format!("{stem}-{n}"))).collect();
+        let made: Vec<&PathBuf> = left.iter().filter(|folder| fs::create_dir(folder).is_ok()).collect();
+        let second = Shared::new();
+        made.iter().for_each(|folder| fs::remove_dir(folder).unwrap());
+        assert!(!made.is_empty() && second.is_ok());
+    }
+
+    #[test]
+    fn no_more_is_read_than_there_is_room_for() {
+        let shared = Shared::new().unwrap();
+        assert_eq!(shared.said("out"), "");
+        let file = fs::File::create(shared.path("out")).unwrap();
+        file.set_len(SAID_MAX + 1).unwrap();
+        assert_eq!(shared.said("out").len() as u64, SAID_MAX);
+    }
+
+    #[test]
     fn what_is_started_stays_on_one_processor_and_who_starts_it_does_not() {
         let all = sched_getaffinity(None).unwrap();
         let status = on_one_processor(|| Command::new("cat").arg("/proc/self/status").output()).unwrap();
@@ -313,6 +361,16 @@ mod tests {
         let impatient = Guest { silence: Duration::from_millis(1), ..Guest::new(&[]) };
         let why = impatient.run(Path::new("/bin/true"), &[]).unwrap_err();
         assert!(why.starts_with("nothing heard for 0 s"), "{why}");
+    }
+
+    #[test]
+    fn who_writes_for_ever_ends() {
+        if !present() {
+            return;
+        }
+        let (said, end) = Guest::new(&[]).run_to_any_end(Path::new("/usr/bin/yes"), &[]);
+        assert!(end.as_ref().is_err_and(|why| why.starts_with("exit code 153 in the guest")), "{end:?}");
+        assert_eq!(said.len() as u64, SAID_MAX);
     }
 
     #[test]

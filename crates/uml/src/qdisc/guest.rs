@@ -46,15 +46,8 @@ fn run(case: &Case) -> Result<Outcome, String> {
     thread::scope(|s| {
         let sink = s.spawn(|| collect(&input, &stop));
         let handed = send(&output, &(case.load)()).map_err(|e| format!("sending: {e}"));
-        let mut looks = 0;
-        let counts = loop {
-            thread::sleep(SILENCE);
-            let counts = counts(&a)?;
-            looks += 1;
-            if counts.first().and_then(|c| c.get("qlen")) == Some(&0) || looks == LOOKS_MAX {
-                break counts;
-            }
-        };
+        // Whatever comes of it, the receiver hears of the end.
+        let counts = settled(&a);
         thread::sleep(SILENCE);
         stop.store(true, Ordering::Relaxed);
         let left =
@@ -63,8 +56,21 @@ fn run(case: &Case) -> Result<Outcome, String> {
         let start = handed.first().copied().unwrap_or_default();
         let handed_ns = handed.iter().map(|at| at - start).collect();
         let left = left.into_iter().map(|(at, left)| (at.saturating_sub(start), left)).collect();
-        Ok(Outcome { handed_ns, left, counts })
+        Ok(Outcome { handed_ns, left, counts: counts? })
     })
+}
+
+/// The counts when nothing waits any more, or where something waits for too long.
+fn settled(a: &Host) -> Result<Vec<BTreeMap<String, u64>>, String> {
+    let mut looks = 0;
+    loop {
+        thread::sleep(SILENCE);
+        let counts = counts(a)?;
+        looks += 1;
+        if counts.first().and_then(|c| c.get("qlen")) == Some(&0) || looks == LOOKS_MAX {
+            return Ok(counts);
+        }
+    }
 }
 
 fn nanos(clock: ClockId) -> u64 {

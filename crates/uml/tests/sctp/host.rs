@@ -109,11 +109,11 @@ fn sh(line: &str) {
     assert!(done.success(), "{line}");
 }
 
-/// Boots a guest that is a peer in this setting, runs `host` against it, and gives back what the peer printed. All that crossed is
-/// well formed.
-pub(crate) fn with_guest(setting: Setting, host: impl FnOnce(&mut Host) + Send) -> String {
+/// Boots a guest that is a peer in this setting, runs `host` against it, and gives back what the peer printed, or nothing where there can be no
+/// guest. All that crossed is well formed.
+pub(crate) fn with_guest(setting: Setting, host: impl FnOnce(&mut Host) + Send) -> Option<String> {
     if !net_admin() || !present() {
-        return String::new();
+        return None;
     }
     let name = thread::current().name().unwrap_or("sctp").to_owned();
     let program = Program::compile("peer.c", &name, &[]);
@@ -140,19 +140,19 @@ pub(crate) fn with_guest(setting: Setting, host: impl FnOnce(&mut Host) + Send) 
         }
         script.push_str(&setting.script(GUEST_LINK, &program.path()));
         let guest = move || guest.run(Path::new("/bin/sh"), &["-c", &script]);
-        beside(setting, &name, "tap", guest, host)
+        Some(beside(setting, &name, "tap", guest, host))
     })
 }
 
 /// The same with usrsctp as the peer, in the namespace itself and over UDP.
-pub(crate) fn with_usrsctp(setting: Setting, host: impl FnOnce(&mut Host) + Send) -> String {
+pub(crate) fn with_usrsctp(setting: Setting, host: impl FnOnce(&mut Host) + Send) -> Option<String> {
     if !net_admin() {
-        return String::new();
+        return None;
     }
     if !Path::new("/usr/include/usrsctp.h").is_file() {
         assert!(std::env::var_os("LOWWATER_REQUIRE_NET").is_none_or(|v| v != "1"), "needs libusrsctp-dev");
         eprintln!("skipped: needs libusrsctp-dev");
-        return String::new();
+        return None;
     }
     let name = thread::current().name().unwrap_or("sctp").to_owned();
     let program = Program::compile("peer.c", &name, &["-DUSRSCTP", "-lusrsctp", "-lpthread"]);
@@ -171,7 +171,7 @@ pub(crate) fn with_usrsctp(setting: Setting, host: impl FnOnce(&mut Host) + Send
             let (out, err) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
             output.status.success().then(|| String::from_utf8_lossy(&out).into_owned()).ok_or(err)
         };
-        beside(setting, &name, HOST_LINK, peer, host)
+        Some(beside(setting, &name, HOST_LINK, peer, host))
     })
 }
 
