@@ -80,6 +80,10 @@ impl Stack {
         let of_datagram = e.protocol == protocol::UDP && !self.is_sctp_over_udp(e.src_port);
         // Datagram sockets hear of it all the same (`udpv6_err`).
         if is_below_all_links(error) && !of_datagram {
+            // A connection looks at what it names first (`tcp_v6_err`).
+            if e.protocol == protocol::TCP {
+                self.icmp_error_tcp(&tuple, error);
+            }
             self.env.count.dropped(DropWhy::IcmpIgnored);
             return;
         }

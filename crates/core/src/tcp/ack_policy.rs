@@ -33,6 +33,9 @@ const PUSHED2: u8 = 8;
 const DEMANDED: u8 = 16;
 /// The decision has fallen: send it with the next run of the output.
 const DUE: u8 = 32;
+/// What came last has counted as a duplicate, and as one that is held.
+const COUNTED: u8 = 64;
+const HELD: u8 = 128;
 
 /// What the policy needs to know about the path.
 #[derive(Clone, Copy, Debug, Default)]
@@ -358,6 +361,7 @@ impl AckPolicy {
 
     /// After a segment has been processed: now, later, or not at all (`__tcp_ack_snd_check`).
     pub fn check(&mut self, cx: &Cx<'_>, path: PathFacts, facts: &AckFacts) {
+        self.stands();
         if self.pending & OWED == 0 || self.due() {
             return;
         }
@@ -383,9 +387,11 @@ impl AckPolicy {
         }
         if self.comp.dup_acks < FAST_RETRANS_DUPACKS {
             self.comp.dup_acks += 1;
+            self.pending |= COUNTED;
             return self.send_now();
         }
         self.comp.held += 1;
+        self.pending |= HELD;
         if self.comp.deadline != Instant::FAR_FUTURE {
             return;
         }
@@ -433,6 +439,7 @@ impl AckPolicy {
 
     /// The deadline may have passed: decides about the ACK (`tcp_delack_timer_handler`).
     pub fn on_deadline(&mut self, cx: &mut Cx<'_>, rto: Duration) {
+        self.stands();
         if self.comp.deadline <= cx.now {
             // One of them is about to be sent after all.
             self.comp.held = self.comp.held.saturating_sub(1);
@@ -456,8 +463,16 @@ impl AckPolicy {
         cx.count.tcp_ext.delayed_acks += 1;
     }
 
+    /// What came last has let nothing leave that would have carried its ACK: Linux looks for that first, and does not owe the ACK any more where
+    /// something has left (`tcp_data_snd_check`, `tcp_ack_snd_check`).
+    pub const fn stands(&mut self) {
+        self.pending &= !(COUNTED | HELD);
+    }
+
     /// A segment with ACK went out: nothing is owed any more (`tcp_event_ack_sent`), duplicates excepted.
     pub fn on_ack_sent(&mut self, cx: &mut Cx<'_>) {
+        self.comp.dup_acks = self.comp.dup_acks.saturating_sub(u8::from(self.pending & COUNTED != 0));
+        self.comp.held = self.comp.held.saturating_sub(u8::from(self.pending & HELD != 0));
         if self.comp.held > 0 {
             cx.count.tcp_ext.tcp_ack_compressed += u64::from(self.comp.held);
             self.comp.held = 0;

@@ -6,6 +6,7 @@ use super::ready::Notice;
 use super::segment::Whole;
 use super::seq::Seq;
 use super::state::State;
+use crate::base::limits::MIN_PMTU_V6;
 use crate::base::{Cx, Error};
 use std::sync::Arc;
 
@@ -72,7 +73,8 @@ impl Conn {
             cx.count.tcp_ext.out_of_window_icmps += 1;
             return false;
         }
-        if matches!(self.state, State::Close | State::TimeWait) {
+        let possible = !self.tuple.is_v6() || mtu >= MIN_PMTU_V6;
+        if matches!(self.state, State::Close | State::TimeWait) || !possible {
             return false;
         }
         match self.options.pmtu_belief(self.tuple.is_v6()) {

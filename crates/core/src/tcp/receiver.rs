@@ -415,6 +415,11 @@ impl Receiver {
         self.sacks.clear_dsack();
     }
 
+    /// What came last has let nothing leave that carries its ACK.
+    pub const fn ack_stands(&mut self) {
+        self.ack.stands();
+    }
+
     /// A segment with ACK went out with the current window and blocks.
     pub fn on_ack_sent(&mut self, cx: &mut Cx<'_>) {
         self.sacks.clear_dsack();

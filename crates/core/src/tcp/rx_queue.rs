@@ -361,9 +361,8 @@ impl RxQueue {
             out.held |= taken;
         }
         let known = out.duplicate.as_ref() == Some(&new);
-        if !joins {
-            out.merged = swallowed + u32::from(known && !out.held);
-        }
+        // A FIN that comes again stands at the end of the last buffer as if it would join it.
+        out.merged = if joins { 0 } else { swallowed } + u32::from(known && !out.held);
         out.held |= new.end > data_end && !known;
         held.runs.insert(run.start, run.end);
         self.held = Some(held);

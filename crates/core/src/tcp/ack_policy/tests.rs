@@ -215,6 +215,7 @@ fn three_duplicates_go_at_once_and_the_rest_together() {
     for _ in 0..3 {
         w.ack.schedule();
         assert!(w.check());
+        w.ack.stands();
         w.sent();
     }
     for _ in 0..5 {
@@ -228,6 +229,34 @@ fn three_duplicates_go_at_once_and_the_rest_together() {
     assert!(w.ack.due());
     w.sent();
     assert_eq!((w.count.tcp_ext.tcp_ack_compressed, w.ack.deadline()), (4, None));
+}
+
+#[test]
+fn a_duplicate_that_data_carries_at_once_is_none_of_the_three() {
+    let mut w = World::steady();
+    w.hole = true;
+    for _ in 0..9 {
+        w.ack.schedule();
+        assert!(w.check());
+        // What came let data go.
+        w.sent();
+    }
+    for _ in 0..3 {
+        w.ack.schedule();
+        assert!(w.check());
+        w.ack.stands();
+        w.sent();
+    }
+    // One is held, the next goes with data, and that counts the first.
+    for compressed in [0, 1] {
+        w.ack.schedule();
+        assert!(!w.check());
+        match compressed {
+            0 => w.ack.stands(),
+            _ => w.sent(),
+        }
+        assert_eq!(w.count.tcp_ext.tcp_ack_compressed, compressed);
+    }
 }
 
 #[test]

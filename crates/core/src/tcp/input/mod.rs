@@ -103,7 +103,9 @@ impl Conn {
             self.rx.check_ack(cx, rtt);
         }
         // Where nothing but data came, Linux does not look for something to send (`tcp_rcv_established`).
-        if !data_alone {
+        if data_alone {
+            self.rx.ack_stands();
+        } else {
             // Whoever waits for room is looked after at the end, whatever was acknowledged: buffers that SACK joins give room back
             // (`tcp_data_snd_check`).
             self.app.acked |= self.app.nospace.is_set();

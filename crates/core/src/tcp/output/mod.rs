@@ -63,6 +63,7 @@ impl Conn {
         if core::mem::take(&mut self.out.keepalive) {
             return Some(self.keepalive_probe(cx));
         }
+        self.rx.ack_stands();
         self.acks_allowed().then(|| self.rx.ack_due()).filter(|&due| due).map(|_| self.pure_ack(cx))
     }
 

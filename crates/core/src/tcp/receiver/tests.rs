@@ -147,6 +147,18 @@ fn buffers_that_a_held_segment_makes_needless_are_counted() {
 }
 
 #[test]
+fn a_fin_that_comes_again_beyond_a_hole_is_needless_too() {
+    let mut w = World::new(0, 131_072, true, true);
+    let mut merged = |at, len, fin| {
+        w.data(at, len, fin);
+        w.count.tcp_ext.tcp_ofo_merge
+    };
+    merged(2_000, 1_000, false);
+    assert_eq!(merged(3_000, 0, true), 0, "it stands in the buffer before it");
+    assert_eq!(merged(3_000, 0, true), 1);
+}
+
+#[test]
 fn a_window_that_memory_shuts_is_not_one_that_was_full() {
     let mut w = World::new(0, 131_072, true, true);
     (0..3).for_each(|n| {
