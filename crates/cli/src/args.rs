@@ -399,7 +399,8 @@ pub(crate) struct Drill {
     /// Against the kernel of this host instead of the stack, in real time (Linux, root; exit code 77 where that cannot be)
     #[arg(long)]
     pub(crate) kernel: bool,
-    /// With --kernel: run each script on the stack, too, and fail where both do not send the same at the same times
+    /// With --kernel: run each script on the stack, too, and fail where both do not send the same at the same times, answer calls
+    /// alike, tell the same TCP_INFO or count the same (nstat)
     #[arg(long, requires = "kernel")]
     pub(crate) compare: bool,
     /// With --kernel: instead of scripts, connections drawn from these seeds, on the stack and on the kernel; fails where both do not do the

@@ -211,7 +211,7 @@ fn compared(script: &Path, over: Overrides) -> io::Result<Outcome> {
     if !differences.lines.is_empty() {
         let what = match differences.info_alone {
             true => {
-                "the stack (-) and the kernel (+) send the same and answer calls otherwise or tell another TCP_INFO (a script says why it may: docs/drill.md)"
+                "the stack (-) and the kernel (+) send the same and answer calls otherwise, tell another TCP_INFO or count otherwise (a script says why it may: docs/drill.md)"
             }
             false => "the stack (-) and the kernel (+) do not send the same",
         };

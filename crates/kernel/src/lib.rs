@@ -50,7 +50,7 @@ pub struct Differences {
     pub lines: Vec<String>,
     /// The packets are the same, and a machine that was late explains the rest.
     pub times_alone: bool,
-    /// The packets and their times are the same, and what TCP_INFO tells is not.
+    /// The packets and their times are the same, and what calls, TCP_INFO or counters tell is not.
     pub info_alone: bool,
 }
 

@@ -6,6 +6,7 @@ mod check;
 mod commands;
 mod compare;
 mod counted;
+mod counts;
 mod dry;
 mod fds;
 mod flow;
@@ -28,6 +29,7 @@ use crate::failure::Failure;
 use crate::script::{Action, DeviceAct, Event, Script, When};
 use crate::target::{ORIGIN, Target};
 use core::net::{IpAddr, SocketAddr};
+pub use counts::is_compared;
 use fds::Fds;
 use flow::Flows;
 use lowwater_core::base::Instant;
@@ -38,6 +40,9 @@ use std::path::Path;
 
 /// Records of the flight recorder and packets that a failure shows.
 const SHOWN: usize = 16;
+
+/// Until the next event, in microseconds, where counters are noted between two lines: a kernel takes a fifth of a millisecond to tell them.
+const IDLE_US: u64 = 5_000;
 
 /// A script on its way.
 pub(crate) struct Runner<'a> {
@@ -99,10 +104,7 @@ pub(crate) fn record_on(
 ) -> Result<(Vec<String>, Transcript), Box<Failure>> {
     let mut runner = Runner::new(&script.config, folder, target);
     runner.record = Some(Transcript::default());
-    let done = runner.events(script).and_then(|()| {
-        let end = runner.now().saturating_add(record::WATCHED_US);
-        runner.advance(at(end), 1)
-    });
+    let done = runner.events(script).and_then(|()| runner.watch(script));
     match done {
         Ok(()) => Ok((runner.said(), runner.record.take().unwrap_or_default())),
         Err(failure) => Err(runner.explain(failure)),
@@ -140,9 +142,29 @@ impl<'a> Runner<'a> {
             if !(answered && matches!(event.action, Action::Inbound(_))) {
                 self.note_info(event.line);
             }
+            if events.peek().is_some_and(|next| self.has_time_before(next.when)) {
+                self.note_counters(event.line);
+            }
         }
         self.last_call()?;
         self.hand_over()
+    }
+
+    /// Nothing is disturbed by what takes a kernel a moment.
+    fn has_time_before(&self, next: When) -> bool {
+        match next {
+            When::Any => false,
+            When::Absolute(from, _) => from >= self.now().saturating_add(IDLE_US),
+            When::Relative(from, _) => from >= IDLE_US,
+        }
+    }
+
+    /// What is sent in the moment after the last line; counters are those of before anything there may be missing.
+    fn watch(&mut self, script: &Script) -> Result<(), Box<Failure>> {
+        let now = self.now();
+        self.advance(at(now.saturating_add(record::LATE_US)), 1)?;
+        self.note_counters(script.events.last().map_or(1, |event| event.line));
+        self.advance(at(now.saturating_add(record::WATCHED_US)), 1)
     }
 
     fn init_scripts(&mut self, script: &Script) -> Result<(), Box<Failure>> {

@@ -1,4 +1,5 @@
 //! What was sent while a script ran, and how two such transcripts differ.
+use super::counts::{self, Counted};
 use super::flow::Flow;
 use super::replied::{self, Replied};
 use super::seconds;
@@ -19,7 +20,7 @@ const APART_US: u64 = 10_000;
 const APART_SHARE: u64 = 8;
 /// How long the stack is watched after the last line, in microseconds, and from when on a packet there may be missing.
 pub(super) const WATCHED_US: u64 = 20_000;
-const LATE_US: u64 = 2_000;
+pub(super) const LATE_US: u64 = 2_000;
 /// Kinds of ICMPv6 by which a host speaks of itself: neighbours, routers, groups.
 const OF_THE_LINK: core::ops::RangeInclusive<u8> = 130..=143;
 
@@ -33,6 +34,8 @@ pub struct Transcript {
     pub(super) told: Vec<Told>,
     /// What calls answered whose lines leave that open.
     pub(super) replied: Vec<Replied>,
+    /// What TCP's counters said.
+    counted: Counted,
     /// There was more than [`ENTRIES_MAX`].
     cut: bool,
 }
@@ -63,6 +66,14 @@ impl Transcript {
     /// The script does something.
     pub(super) fn line(&mut self, line: usize, at: u64) {
         self.push(Entry { what: What::Line(line), at, since: 0 });
+    }
+
+    /// What the target's counters say after a line.
+    pub(super) fn count(&mut self, line: usize, counters: Vec<(String, u64)>) {
+        // What is not compared anyhow need not be kept.
+        if !self.cut {
+            self.counted.note(line, counters);
+        }
     }
 
     /// The target has sent a packet.
@@ -126,13 +137,14 @@ impl Transcript {
         })
     }
 
-    /// Both sent the same packets in the same order, and what TCP_INFO said differs at most in what a clock measures: a late machine
-    /// explains the rest of [`Self::differences`].
+    /// Both sent the same packets in the same order and counted the same, and what TCP_INFO said differs at most in what a clock measures: a
+    /// late machine explains the rest of [`Self::differences`].
     #[must_use]
     pub fn differ_in_time_alone(&self, other: &Self, text: &str) -> bool {
         self.same_packets(other)
             && replied::differences(&self.replied, &other.replied, text).is_empty()
             && told::differences_beyond_time(&self.told, &other.told, text).is_empty()
+            && counts::differences(&self.counted, &other.counted, text).is_empty()
     }
 
     /// Both sent the same packets in the same order, whenever that was.
@@ -148,7 +160,7 @@ impl Transcript {
         packets(self) == packets(other)
     }
 
-    /// Both sent the same packets at the same times: what they do not have in common is what TCP_INFO told.
+    /// Both sent the same packets at the same times: what they do not have in common is what calls, TCP_INFO and counters told.
     #[must_use]
     pub fn sends_alike(&self, other: &Self) -> bool {
         let mut steps = steps(&self.entries, &other.entries);
@@ -169,6 +181,7 @@ impl Transcript {
         if steps.iter().all(|s| matches!(s, Step::Both(_))) {
             let mut lines = replied::differences(&self.replied, &other.replied, text);
             lines.append(&mut told::differences(&self.told, &other.told, text));
+            lines.append(&mut counts::differences(&self.counted, &other.counted, text));
             return lines;
         }
         let show = |mark: char, e: &Entry| format!("{mark} {}", e.shown(text));

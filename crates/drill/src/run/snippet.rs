@@ -137,6 +137,13 @@ impl Runner<'_> {
         self.record.iter_mut().for_each(|record| record.told.extend(told.drain(..).map(tell)));
     }
 
+    /// The same of the counters.
+    pub(super) fn note_counters(&mut self, line: usize) {
+        if let Some(record) = &mut self.record {
+            record.count(line, self.host.counters().unwrap_or_default());
+        }
+    }
+
     fn ask(&mut self, fd: Fd, (level, name, len): (i32, i32, i32)) -> Option<Vec<u8>> {
         match self.host.call(Call::Getsockopt { fd, level, name, len }) {
             Started::Done(reply) if reply.ret == 0 => Some(reply.value.to_vec()),

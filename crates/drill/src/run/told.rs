@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// In place of a descriptor: the connection that nobody has accepted.
 pub(super) const NOBODYS: i64 = -1;
-/// A line of a script that begins so names fields that are not compared, and after a colon why.
+/// A line of a script that begins so names fields and counters that are not compared, and after a colon why.
 const UNLIKE: &str = "// unlike the kernel in ";
 /// Times that a real clock makes different, with microseconds per unit.
 const TIMES: &[(&str, i128)] = &[
@@ -56,6 +56,14 @@ pub(super) struct Told {
     pub(super) memory: Vec<u8>,
 }
 
+/// Fields of TCP_INFO and of SO_MEMINFO, and counters, in which a script says why the stack is not like the kernel.
+pub(super) fn unlike(text: &str) -> Vec<&str> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix(UNLIKE)?.split_once(':'))
+        .flat_map(|(names, _)| names.split(',').map(str::trim))
+        .collect()
+}
+
 /// Lines that name what differs, `-` only in `a` and `+` only in `b`. Empty when nothing does.
 pub(super) fn differences(a: &[Told], b: &[Told], text: &str) -> Vec<String> {
     differences_in(a, b, text, |_| true)
@@ -68,11 +76,7 @@ pub(super) fn differences_beyond_time(a: &[Told], b: &[Told], text: &str) -> Vec
 }
 
 fn differences_in(a: &[Told], b: &[Told], text: &str, asked: impl Fn(&str) -> bool) -> Vec<String> {
-    let unlike: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix(UNLIKE)?.split_once(':'))
-        .flat_map(|(names, _)| names.split(',').map(str::trim))
-        .collect();
+    let unlike = unlike(text);
     let mut out = Vec::new();
     for (x, y) in pairs(a, b, |told| (told.line, told.fd)) {
         let Some((mine, theirs)) = fields(x, y, |name| asked(name) && !unlike.contains(&name)) else {

@@ -1,4 +1,5 @@
 //! The first step after which two runs of a program differ.
+use super::counts;
 use super::pace::{self, Field, SLACK, most_late};
 use super::packet::Seen;
 use super::program::Program;
@@ -70,7 +71,7 @@ fn at_once(stack: &Done, kernel: &Done) -> Option<String> {
     if !same(&stack.at_once, &kernel.at_once) {
         return Some(format!("sent: stack {}, kernel {}", list(&stack.at_once), list(&kernel.at_once)));
     }
-    fields(&stack.info, &kernel.info)
+    fields(&stack.info, &kernel.info).or_else(|| counts::differ(&stack.counts, &kernel.counts))
 }
 
 fn later(at: u64, stack: &Done, kernel: &Done) -> Option<String> {
@@ -129,6 +130,12 @@ mod tests {
         other.steps[1].info[cwnd] += 1;
         let found = difference(&program, &trace, &other).expect("a difference");
         assert!(found.step == 1 && found.what.contains("snd_cwnd"), "{found:?}");
+        let mut other = run();
+        let asked = other.steps.iter().position(|step| !step.counts.is_empty()).expect("time to ask");
+        let count = other.steps[asked].counts.iter_mut().find(|(name, _)| name == "TcpInSegs");
+        count.expect("a counter").1 += 1;
+        let found = difference(&program, &trace, &other).expect("a difference");
+        assert!(found.step == asked && found.what.contains("TcpInSegs: stack "), "{found:?}");
         let mut other = run();
         let late = other.steps.iter().rposition(|step| !step.later.is_empty()).expect("a timer");
         let due_ns = other.steps[late].later.pop().expect("what it sent").at * 1_000;

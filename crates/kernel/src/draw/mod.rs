@@ -6,6 +6,7 @@
 //! the kernel's are late.
 mod author;
 mod compare;
+mod counts;
 mod life;
 mod network;
 mod pace;

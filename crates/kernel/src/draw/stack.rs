@@ -169,6 +169,14 @@ impl Target for Stack {
         None
     }
 
+    fn counters(&mut self) -> Result<Vec<(String, u64)>, String> {
+        let mut all = Vec::new();
+        self.0.host().stack().counters().each_of_linux(&mut |group, name, value| {
+            all.push((format!("{group}{name}"), value));
+        });
+        Ok(all)
+    }
+
     fn trace(&mut self, max: usize) -> Vec<Record> {
         self.0.trace(max)
     }

@@ -1,4 +1,5 @@
 //! What a program made its target do.
+use super::counts::{self, Counts};
 use super::pace::{self, DISTURBED, Field, Paced as _};
 use super::packet::Seen;
 use super::peer::Peer;
@@ -52,8 +53,9 @@ pub(super) struct Done {
     pub(super) ret: i64,
     /// What left at once.
     pub(super) at_once: Vec<Seen>,
-    /// TCP_INFO then.
+    /// TCP_INFO then, and the counters.
     pub(super) info: Values,
+    pub(super) counts: Counts,
     /// What timers made leave up to the next step.
     pub(super) later: Vec<Seen>,
     /// TCP_INFO then, and its times.
@@ -119,6 +121,7 @@ pub(super) fn run<T: Target>(
         let mut done = Done { at_ns, late, ret, at_once: peer.collect(), ..Done::default() };
         done.info = values(&peer.info(), FIELDS);
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
+        done.counts = counts::of(peer.target, (step.at, next));
         let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
         done.later = pace::pass(&mut peer, (step.at, next), expected);
         stack::note_waits(peer.target, peer.base, &mut done.later);
@@ -163,6 +166,8 @@ pub(super) fn replay(
         done.parts = peer.parts(&mut nxt);
         peer.target.set_pauses(Vec::new());
         done.info = values(&peer.info(), FIELDS);
+        let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
+        done.counts = counts::of(peer.target, (step.at, next));
         for out in &like_step.later {
             let at_ns = (peer.base + Duration::from_micros(out.at)).nanos_since(begun);
             let [at, step] = [at_ns, like_step.at_ns].map(|ns| begun.plus_nanos(moved(i, ns)));

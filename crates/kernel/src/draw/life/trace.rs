@@ -1,5 +1,6 @@
 //! What a drawn life made its target do, and where two runs of it differ first.
 use super::super::compare::Difference;
+use super::super::counts::{self, Counts};
 use super::super::pace::{self, Field, Paced as _, SLACK, value};
 use super::super::stack::{Stack, note_waits};
 use super::end::{End, Look, Out};
@@ -68,6 +69,7 @@ pub(super) struct Done {
     /// What left at once.
     pub(super) at_once: Vec<Out>,
     pub(super) look: Look,
+    pub(super) counts: Counts,
     /// What timers made leave up to the next step.
     pub(super) later: Vec<Out>,
     pub(super) look_later: Look,
@@ -104,6 +106,7 @@ pub(super) fn run<T: Target>(
         let mut done = Done { at, ret, at_once: end.collect(), ..Done::default() };
         done.look = end.look();
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
+        done.counts = counts::of(end.target, (step.at, next));
         let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
         let base = end.base;
         done.later = pace::pass(&mut end, (step.at, next), expected);
@@ -139,6 +142,8 @@ pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) 
         let ret = end.act(&step.act);
         let mut done = Done { at, ret, at_once: end.collect(), ..Done::default() };
         done.look = end.look();
+        let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
+        done.counts = counts::of(end.target, (step.at, next));
         for out in &like_step.later {
             // A part of a microsecond was cut off.
             let at = end.instant(shift(i, out.at) + 1);
@@ -146,7 +151,6 @@ pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) 
             end.target.follow(at, step);
             done.later.extend(end.collect());
         }
-        let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
         let rest = end.instant(shift(i + 1, next) + like_step.late);
         end.target.drowse(rest);
         let base = end.base;
@@ -228,8 +232,11 @@ fn differ(at: u64, stack: &Done, kernel: &Done, left: bool) -> Option<String> {
     if let Some((s, k)) = pace::off(at, &ours, &theirs) {
         return Some(format!("{s}: stack {} us, kernel {} us", s.at, k.at));
     }
-    if in_step && let Some(what) = looks(&stack.look, &kernel.look) {
-        return Some(what);
+    if in_step {
+        let what = looks(&stack.look, &kernel.look);
+        if let Some(what) = what.or_else(|| counts::differ(&stack.counts, &kernel.counts)) {
+            return Some(what);
+        }
     }
     if !came_alike(stack.woken.as_ref(), kernel.woken.as_ref(), kernel.late) {
         return Some(format!("came back: stack {:?}, kernel {:?}", stack.woken, kernel.woken));
