@@ -4,7 +4,7 @@ mod core;
 pub use self::core::Core;
 
 use crate::app::{App, Io};
-use crate::check::chunks::{self, Chunks};
+use crate::check::chunks::{self, Chunks, Habits};
 use crate::check::segments::{self, Segments};
 use crate::check::{Departure, Ledger};
 use crate::edit::wire_size;
@@ -34,6 +34,8 @@ pub struct HostSpec {
     pub budget: usize,
     /// The queueing discipline in front of the device in the words of `tc`; empty for the default.
     pub qdisc: String,
+    /// What its associations may do.
+    pub habits: Habits,
 }
 
 impl HostSpec {
@@ -47,6 +49,7 @@ impl HostSpec {
             rx_coalesce_ns: 0,
             budget: 64,
             qdisc: String::new(),
+            habits: Habits::default(),
         }
     }
 }
@@ -162,6 +165,7 @@ impl Host {
             chunks: Chunks::new(
                 orderly && !["fq_codel", "mq"].iter().any(|q| spec.qdisc.starts_with(q)),
                 mtu,
+                spec.habits,
             ),
         }
     }

@@ -69,6 +69,7 @@ fn host(draw: &WorldSpec, index: usize) -> HostSpec {
         rx_coalesce_ns: draw.rx_coalesce_ns,
         budget: draw.budget,
         qdisc,
+        habits: draw.sctp.habits(index == 0),
     }
 }
 

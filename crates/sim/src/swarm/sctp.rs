@@ -1,6 +1,7 @@
 //! The associations of a swarm world: how they are drawn, the second network that they may have, and how both become a world.
 use super::draw::{Faults, between, log_between, pick, toss};
 use crate::app::messages::{End, Hear, Reads, Talk, TalkSpec, Writes};
+use crate::check::chunks::Habits;
 use crate::link::spec::Carry;
 use crate::world::World;
 use lowwater_core::base::{Instant, Rng, Sysctl};
@@ -91,6 +92,14 @@ impl SctpDraw {
 
     pub(super) fn settings(&self, server: bool) -> &[(&'static str, String)] {
         &self.sysctl[usize::from(server)]
+    }
+
+    /// What the programs of a side do. A whim may take any controller.
+    pub(super) fn habits(&self, server: bool) -> Habits {
+        let writes = || self.talks.iter().map(|talk| talk.writes[usize::from(server)]);
+        let drawn = ("sctp.congestion_control", "bbr");
+        let bbr = self.settings(server).iter().any(|(name, value)| (*name, &value[..]) == drawn);
+        Habits { limited: writes().any(|w| w.limited > 0), bbr: bbr || writes().any(|w| w.whims > 0) }
     }
 }
 

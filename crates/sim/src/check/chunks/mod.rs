@@ -12,14 +12,62 @@ use lowwater_core::packet::Packet;
 use lowwater_wire::sctp::{Chunk, Chunks as Parts, Init, Param, RawChunk, SctpView, Tlvs, padded};
 use read::{Around, What};
 use receiving::Receiving;
-use sending::{Offer, Sending};
+use sending::{Limits, Offer, Sending};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 /// The checker's name in reports.
 pub const NAME: &str = "chunks";
 
 /// Ports of this host and of its peer, and the peer's tag: an association for as long as it lives.
 type Key = (u16, u16, u32);
+
+/// What the associations of a host may do, as far as its packets do not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Habits {
+    /// Its programs limit messages, which may be given up: numbers may be left out (RFC 3758).
+    pub limited: bool,
+    /// BBR may move its windows.
+    pub bbr: bool,
+}
+
+impl Default for Habits {
+    /// Nobody has said what they do not do.
+    fn default() -> Self {
+        Self { limited: true, bbr: true }
+    }
+}
+
+/// How an association began and ended, by the packets of the host that was asked for it.
+#[derive(Debug, Default)]
+struct Life {
+    /// INITs that came, and were not answered by INIT ACK: an ABORT may be the answer to one of these, and no end.
+    asked: usize,
+    /// COOKIE ECHOs that came before its end, and COOKIE ACKs. Each of these answers one of those.
+    cookies: usize,
+    acked: usize,
+    /// SHUTDOWN ACK has left: SHUTDOWN COMPLETE ends it.
+    shut: bool,
+    /// It was up, and is over: the host has said so, or was told so in a way that no state leaves unheard.
+    ended: bool,
+}
+
+impl Life {
+    /// The host has said that it is over: by ABORT, or by SHUTDOWN COMPLETE.
+    fn ends(&mut self, aborts: bool) {
+        self.ended |= self.acked > 0 && (!aborts || self.asked == 0);
+    }
+
+    /// COOKIE ACK leaves. What has ended is not opened by a copy of its cookie (`handshake/used.rs`). A COOKIE ACK may have waited in the host
+    /// while the association ended: each cookie that came before that may have its own.
+    fn opens(&mut self) -> Result<(), String> {
+        self.acked += 1;
+        if self.ended && self.acked > self.cookies {
+            return Err(String::from("a copy of its cookie opens an association that is over"));
+        }
+        Ok(())
+    }
+}
 
 /// An association as one of its hosts sees it.
 #[derive(Debug, Default)]
@@ -37,6 +85,9 @@ struct Talk {
     /// This host has said that it is over, or its peer has.
     over: bool,
     gone: bool,
+    life: Life,
+    /// Where this host has sent something of it to: an ABORT from there is the peer's.
+    to: BTreeSet<IpAddr>,
 }
 
 /// What has come between two ports, whoever it was for.
@@ -59,6 +110,7 @@ pub struct Chunks {
     fragments: bool,
     /// Bytes of the longest packet of IP.
     mtu: usize,
+    habits: Habits,
     /// The first packet that was wrong by itself.
     wrong: Option<String>,
     /// The first that was wrong after those before it: where none was lost in the host, nor has overtaken another.
@@ -102,28 +154,45 @@ impl Talk {
     }
 
     /// One of the peer's chunks has come.
-    fn hears(&mut self, chunk: &Chunk<'_>) {
+    fn hears(&mut self, around: &Around, chunk: &Chunk<'_>) {
         match chunk {
             Chunk::Data(header, _) => self.receiving.came(header.tsn),
             Chunk::ForwardTsn(tsn, _) => self.receiving.skipped(*tsn),
             Chunk::Sack(sack) => self.sending.acknowledged(sack),
             Chunk::Shutdown(cum) => self.sending.shut_down(*cum),
             Chunk::ReConfig(params) => self.renumbered |= renumbers(*params),
-            Chunk::Abort(..) | Chunk::ShutdownComplete(_) => self.gone = true,
+            Chunk::CookieEcho(_) => self.life.cookies += usize::from(!self.life.ended),
+            Chunk::Abort(..) | Chunk::ShutdownComplete(_) => {
+                self.gone = true;
+                let ends = match chunk {
+                    Chunk::Abort(false, _) => self.to.contains(&around.from),
+                    chunk => matches!(chunk, Chunk::ShutdownComplete(false)) && self.life.shut,
+                };
+                self.life.ended |= ends && self.life.acked > 0;
+            }
             _ => {}
         }
     }
 
     /// This host sends one; `around` for where to.
-    fn sends(&mut self, around: &Around, mtu: usize, chunk: &Chunk<'_>) -> Result<(), String> {
+    fn sends(&mut self, around: &Around, rules: (usize, Habits), chunk: &Chunk<'_>) -> Result<(), String> {
         let ends =
             matches!(chunk, Chunk::Data(..) | Chunk::Sack(_) | Chunk::Shutdown(_) | Chunk::ForwardTsn(..));
         if self.over && ends {
             return Err(String::from("its association is over"));
         }
+        self.to.insert(around.to);
+        match chunk {
+            Chunk::CookieAck => self.life.opens()?,
+            Chunk::Abort(..) | Chunk::ShutdownComplete(_) => {
+                self.life.ends(matches!(chunk, Chunk::Abort(..)));
+            }
+            Chunk::ShutdownAck => self.life.shut = true,
+            _ => {}
+        }
         match chunk {
             Chunk::CookieAck if self.over || self.gone => {
-                // A cookie that was late has opened another one with the same numbers.
+                // What looked like its end was none, as an ABORT before the cookie or from elsewhere: it begins with the same numbers.
                 (self.over, self.gone) = (false, false);
                 self.sending = Sending::new(self.offer.a_rwnd);
                 self.receiving = Receiving::new(self.offer.tsn);
@@ -132,8 +201,10 @@ impl Talk {
             Chunk::ReConfig(params) => self.renumbered |= renumbers(*params),
             _ if self.renumbered => {}
             Chunk::Data(header, data) => {
-                let left_out = self.forwards == (true, true);
-                self.sending.data(around.to, mtu, (header, data.len()), (&self.ours, left_out))?;
+                let (mtu, habits) = rules;
+                let left_out = habits.limited && self.forwards == (true, true);
+                let limits = Limits { mtu, least: if habits.bbr { 4 } else { 2 }, left_out };
+                self.sending.data(around.to, (header, data.len()), &self.ours, limits)?;
             }
             Chunk::Sack(sack) => self.receiving.told(sack)?,
             Chunk::Shutdown(cum) => {
@@ -150,8 +221,8 @@ impl Talk {
 impl Chunks {
     /// Of a host whose packets leave in the order in which the transport makes them, or may not, and are so long at the most.
     #[must_use]
-    pub fn new(orderly: bool, mtu: u16) -> Self {
-        Self { orderly, mtu: mtu.into(), ..Self::default() }
+    pub fn new(orderly: bool, mtu: u16, habits: Habits) -> Self {
+        Self { orderly, mtu: mtu.into(), habits, ..Self::default() }
     }
 
     /// What was wrong so far; `whole` where nothing was lost in the host.
@@ -168,7 +239,7 @@ impl Chunks {
         read::packets(packet, &mut |around, what| match what {
             What::Sctp(bytes) => {
                 if let Some(view) = read::intact(around, bytes) {
-                    self.hears(&view);
+                    self.hears(around, &view);
                 }
             }
             What::Fragment => self.fragments = true,
@@ -176,7 +247,7 @@ impl Chunks {
         });
     }
 
-    fn hears(&mut self, view: &SctpView<'_>) {
+    fn hears(&mut self, around: &Around, view: &SctpView<'_>) {
         let (own, peer, tag) = (view.dst_port(), view.src_port(), view.vtag());
         let heard = self.heard.entry((own, peer)).or_default();
         heard.tags.insert(tag);
@@ -185,7 +256,7 @@ impl Chunks {
             match chunk {
                 Chunk::Init(init) => {
                     let key = (own, peer, init.initiate_tag);
-                    self.talks.entry(key).or_insert_with(|| Talk::new(&init));
+                    self.talks.entry(key).or_insert_with(|| Talk::new(&init)).life.asked += 1;
                 }
                 Chunk::InitAck(init) => {
                     let Some((ours, tsn, forwards)) = heard.init.filter(|init| init.0 == tag) else {
@@ -201,7 +272,7 @@ impl Chunks {
                     let reflects = |key: &Key| key.2 == tag && matches!(chunk, Chunk::Abort(true, _));
                     let all = self.talks.range_mut((own, peer, 0)..=(own, peer, u32::MAX));
                     for (_, talk) in all.filter(|(k, t)| reflects(k) || t.ours.iter().any(|o| o.0 == tag)) {
-                        talk.hears(&chunk);
+                        talk.hears(around, &chunk);
                     }
                 }
             }
@@ -255,11 +326,12 @@ impl Chunks {
             match chunk {
                 Chunk::InitAck(init) => {
                     talk.choose((init.initiate_tag, init.initial_tsn), knows_forward(init));
+                    talk.life.asked = talk.life.asked.saturating_sub(1);
                 }
                 Chunk::HeartbeatAck(_) if !heard.heartbeats.contains(raw.value()) => {
                     return Err(Breach::Wrong(String::from("it answers a HEARTBEAT that never came")));
                 }
-                _ => talk.sends(around, self.mtu, chunk).map_err(Breach::Odd)?,
+                _ => talk.sends(around, (self.mtu, self.habits), chunk).map_err(Breach::Odd)?,
             }
         }
         Ok(())

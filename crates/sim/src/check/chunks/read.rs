@@ -16,6 +16,7 @@ const HEADERS: usize = 96;
 
 /// What IP says.
 pub(super) struct Around {
+    pub(super) from: IpAddr,
     pub(super) to: IpAddr,
     /// Bytes from its header on.
     pub(super) len: usize,
@@ -61,12 +62,12 @@ pub(super) fn packets(packet: &Packet, each: &mut dyn FnMut(&Around, What<'_>)) 
         return;
     }
     segment(packet.clone(), &mut |one| {
-        let Some((_, to)) = addresses(&one) else { return };
+        let Some((from, to)) = addresses(&one) else { return };
         let bytes = one.to_bytes();
         if to.is_ipv4() && !trusted && !Ipv4View::parse(&bytes).is_ok_and(|ip| ip.checksum_ok()) {
             return;
         }
-        each(&Around { to, len: bytes.len(), trusted }, look(&bytes));
+        each(&Around { from, to, len: bytes.len(), trusted }, look(&bytes));
     });
 }
 

@@ -14,6 +14,18 @@ pub(super) struct Offer {
 /// The least that an initial window may be, with more than one packet in it (section 7.2.1).
 const WINDOW: usize = 4_404;
 
+/// What holds a host back, or does not.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Bytes of the longest packet of IP.
+    pub(super) mtu: usize,
+    /// Packets of the least window that a controller goes on from: two that RFC 9260 lets go first, or the four of BBR
+    /// (BBRMinPipeCwnd; Linux `bbr_cwnd_min_target`), which has them from its first acknowledgement on.
+    pub(super) least: usize,
+    /// Numbers may be left out.
+    pub(super) left_out: bool,
+}
+
 /// One TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sent {
@@ -106,13 +118,13 @@ impl Sending {
         waits.map_or(Ok(()), |(tsn, _)| Err(format!("{} is not acknowledged", tsn.wire())))
     }
 
-    /// A DATA chunk leaves. `ours` are the first numbers that the host may have; whether some may be left out.
+    /// A DATA chunk leaves. `ours` are the first numbers that the host may have.
     pub(super) fn data(
         &mut self,
         to: IpAddr,
-        mtu: usize,
         (header, len): (&DataRepr, usize),
-        (ours, left_out): (&[(u32, u32)], bool),
+        ours: &[(u32, u32)],
+        limits: Limits,
     ) -> Result<(), String> {
         if self.ended {
             return Err(String::from("it comes behind SHUTDOWN"));
@@ -136,12 +148,12 @@ impl Sending {
             return other
                 .map_or(Ok(()), |(before, _)| Err(format!("it was {before:?} before, and is {sent:?}")));
         }
-        if tsn > next && !left_out {
+        if tsn > next && !limits.left_out {
             return Err(format!("{} has not been sent yet", next.wire()));
         }
         self.next = Some(tsn.next());
         // What was given up is out for nobody, and no packet says which that is.
-        let checked = if left_out { Ok(()) } else { self.fits(mtu, &sent) };
+        let checked = if limits.left_out { Ok(()) } else { self.fits(limits, &sent) };
         self.bytes += u64::from(sent.len);
         self.load += sent.load();
         self.out.insert(tsn, (sent, false));
@@ -149,13 +161,13 @@ impl Sending {
     }
 
     /// A new chunk may leave, by windows.
-    fn fits(&self, mtu: usize, sent: &Sent) -> Result<(), String> {
+    fn fits(&self, Limits { mtu, least, .. }: Limits, sent: &Sent) -> Result<(), String> {
         // One may probe a window that has no room for it.
         if self.bytes > self.edge {
             return Err(format!("the peer takes {} bytes, and {} were sent", self.edge, self.bytes));
         }
         let paths = self.paths.len() as u64;
-        let most = paths * (WINDOW.max(2 * mtu) + mtu) as u64 + self.acked_load;
+        let most = paths * (WINDOW.max(least * mtu) + mtu) as u64 + self.acked_load;
         let out = self.load - self.acked_load;
         if out + sent.load() > most {
             return Err(format!(

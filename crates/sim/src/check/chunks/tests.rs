@@ -8,12 +8,20 @@ use lowwater_wire::sctp::{DataFlags, DataRepr, GapBlock, Sack, SctpRepr, fill_ch
 /// Tags and first numbers of this host and of its peer.
 const OURS: (u32, u32) = (7, 100);
 const PEERS: (u32, u32) = (9, 500);
+/// Nothing is given up, and windows are RFC 9260's.
+const HABITS: Habits = Habits { limited: false, bbr: false };
 
 fn packet(ours: bool, vtag: u32, chunks: &[u8]) -> Packet {
-    let (src, dst) = if ours { (1, 2) } else { (2, 1) };
+    between(if ours { (1, 2) } else { (2, 1) }, vtag, chunks)
+}
+
+/// From one host, which is ours if it is the first, to another. Ports are those of the two sides.
+fn between((src, dst): (u8, u8), vtag: u32, chunks: &[u8]) -> Packet {
+    let ours = src == 1;
+    let ports = if ours { (1, 2) } else { (2, 1) };
     let mut b = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 132, 0, 0, 10, 0, 0, src, 10, 0, 0, dst];
     b.resize(32, 0);
-    SctpRepr { src_port: src.into(), dst_port: dst.into(), vtag }.emit(&mut b[20..]);
+    SctpRepr { src_port: ports.0, dst_port: ports.1, vtag }.emit(&mut b[20..]);
     b.extend_from_slice(chunks);
     fill_checksum(&mut b[20..], &[]);
     let len = b.len() as u16;
@@ -48,7 +56,7 @@ fn sack(cum_tsn: u32, gaps: &[GapBlock]) -> Chunk<'_> {
 
 /// A host that has opened an association with a peer whose window is 3,000 bytes.
 fn open() -> Chunks {
-    let mut c = Chunks::new(true, 1_500);
+    let mut c = Chunks::new(true, 1_500, HABITS);
     c.sent(&packet(true, 0, &bytes(&[Chunk::Init(init(OURS, 10_000))])));
     c.received(&packet(false, OURS.0, &bytes(&[Chunk::InitAck(init(PEERS, 3_000))])));
     say(&mut c, &[Chunk::CookieEcho(b"cook")]);
@@ -213,22 +221,120 @@ fn a_checksum_and_padding_are_looked_at() {
     assert!(c.wrong(false).is_err_and(|what| what.contains("CRC32c")));
 }
 
-/// A cookie that comes when its association is gone opens another one, which begins with the same numbers.
-#[test]
-fn a_late_cookie_begins_anew() {
-    let mut c = Chunks::new(true, 1_500);
+/// A host that an INIT has asked for an association with a peer whose window is 3,000 bytes.
+fn asked() -> Chunks {
+    let mut c = Chunks::new(true, 1_500, HABITS);
     c.received(&packet(false, 0, &bytes(&[Chunk::Init(init(PEERS, 3_000))])));
     say(&mut c, &[Chunk::InitAck(init(OURS, 10_000))]);
+    c
+}
+
+fn opened() -> Chunks {
+    let mut c = asked();
+    hear(&mut c, &[Chunk::CookieEcho(b"cook")]);
+    say(&mut c, &[Chunk::CookieAck]);
+    say(&mut c, &[data(OURS.1, 0, b"first")]);
+    c
+}
+
+/// What looks like the end of an association may be none: then its cookie opens it, and it begins with the same numbers.
+#[test]
+fn a_late_cookie_begins_anew_what_was_never_up() {
+    let mut c = asked();
+    hear(&mut c, &[Chunk::Abort(false, Tlvs::EMPTY)]);
+    hear(&mut c, &[Chunk::CookieEcho(b"cook")]);
+    say(&mut c, &[Chunk::CookieAck]);
+    // From an address that the host does not know it may be no end either.
     for text in [b"first", b"other"] {
-        hear(&mut c, &[Chunk::CookieEcho(b"cook")]);
-        say(&mut c, &[Chunk::CookieAck]);
         say(&mut c, &[data(OURS.1, 0, text)]);
         hear(&mut c, &[data(PEERS.1, 0, text)]);
         say(&mut c, &[sack(PEERS.1, &[])]);
-        hear(&mut c, &[Chunk::Abort(false, Tlvs::EMPTY)]);
+        c.received(&between((3, 1), OURS.0, &bytes(&[Chunk::Abort(false, Tlvs::EMPTY)])));
+        hear(&mut c, &[Chunk::CookieEcho(b"cook")]);
+        say(&mut c, &[Chunk::CookieAck]);
     }
     assert_eq!(c.wrong(true), Ok(()));
     say(&mut c, &[Chunk::Abort(false, Tlvs::EMPTY)]);
     say(&mut c, &[data(OURS.1 + 1, 0, b"x")]);
     assert!(c.wrong(true).is_err_and(|what| what.contains("is over")));
+}
+
+#[test]
+fn a_copy_of_a_cookie_opens_nothing_that_is_over() {
+    let abort = || Chunk::Abort(false, Tlvs::EMPTY);
+    let again = |c: &mut Chunks| {
+        hear(c, &[Chunk::CookieEcho(b"cook")]);
+        say(c, &[Chunk::CookieAck]);
+        c.wrong(true).is_err_and(|what| what.contains("a copy of its cookie"))
+    };
+    // While it is up, each copy has its answer.
+    assert!(!again(&mut opened()));
+    let mut c = opened();
+    say(&mut c, &[abort()]);
+    assert!(again(&mut c));
+    // Both ways of a shutdown.
+    let mut c = opened();
+    hear(&mut c, &[sack(OURS.1, &[])]);
+    say(&mut c, &[Chunk::Shutdown(PEERS.1 - 1)]);
+    hear(&mut c, &[Chunk::ShutdownAck]);
+    say(&mut c, &[Chunk::ShutdownComplete(false)]);
+    assert!(again(&mut c));
+    let mut c = opened();
+    hear(&mut c, &[Chunk::Shutdown(OURS.1)]);
+    say(&mut c, &[Chunk::ShutdownAck]);
+    hear(&mut c, &[Chunk::ShutdownComplete(false)]);
+    assert!(again(&mut c));
+    let mut c = opened();
+    hear(&mut c, &[abort()]);
+    assert!(again(&mut c));
+    // One that came before the end may have its answer behind it.
+    let mut c = opened();
+    hear(&mut c, &[Chunk::CookieEcho(b"cook")]);
+    say(&mut c, &[abort()]);
+    say(&mut c, &[Chunk::CookieAck]);
+    assert_eq!(c.wrong(true), Ok(()));
+    assert!(again(&mut c));
+    // An ABORT may answer a copy of the INIT, and one with the T bit ends what has that tag at the other side.
+    let mut c = opened();
+    c.received(&packet(false, 0, &bytes(&[Chunk::Init(init(PEERS, 3_000))])));
+    say(&mut c, &[abort()]);
+    assert!(!again(&mut c));
+    let mut c = opened();
+    c.received(&packet(false, PEERS.0, &bytes(&[Chunk::Abort(true, Tlvs::EMPTY)])));
+    assert!(!again(&mut c));
+}
+
+/// Numbers are left out by those whose programs limit messages, which both sides must know.
+#[test]
+fn only_what_may_be_given_up_leaves_numbers_out() {
+    let forward = [0xc0, 0, 0, 4];
+    for (limited, knows) in [(true, true), (true, false), (false, true)] {
+        let mut c = Chunks::new(true, 1_500, Habits { limited, ..HABITS });
+        let params = if knows { Tlvs::new(&forward) } else { Tlvs::EMPTY };
+        c.received(&packet(false, 0, &bytes(&[Chunk::Init(Init { params, ..init(PEERS, 3_000) })])));
+        say(&mut c, &[Chunk::InitAck(Init { params, ..init(OURS, 3_000) })]);
+        say(&mut c, &[Chunk::CookieAck]);
+        say(&mut c, &[data(OURS.1, 0, b"x")]);
+        say(&mut c, &[data(OURS.1 + 2, 0, b"z")]);
+        assert_eq!(c.wrong(true).is_ok(), limited && knows, "{limited} {knows}");
+    }
+}
+
+/// BBR's least window is four packets, also where RFC 9260 lets two go first.
+#[test]
+fn a_window_of_bbr_is_four_packets_wide() {
+    let block = [1; 8_900];
+    for (bbr, most) in [(false, 2), (true, 4)] {
+        let mut c = Chunks::new(true, 9_000, Habits { bbr, ..HABITS });
+        c.received(&packet(false, 0, &bytes(&[Chunk::Init(init(PEERS, 1 << 20))])));
+        say(&mut c, &[Chunk::InitAck(init(OURS, 1 << 20))]);
+        say(&mut c, &[Chunk::CookieAck]);
+        // One more is begun while there is room.
+        for n in 0..=most {
+            say(&mut c, &[data(OURS.1 + n, 0, &block)]);
+        }
+        assert_eq!(c.wrong(true), Ok(()));
+        say(&mut c, &[data(OURS.1 + most + 1, 0, &block)]);
+        assert!(c.wrong(true).is_err_and(|what| what.contains("are out on 1 paths")), "{bbr}");
+    }
 }
