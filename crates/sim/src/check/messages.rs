@@ -22,9 +22,28 @@ pub struct Message {
     pub reliable: bool,
 }
 
+/// A message, and what became of it.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    message: Message,
+    /// It has come.
+    came: bool,
+    /// Its writer was told that it failed before any of it was sent.
+    failed: bool,
+}
+
+impl Taken {
+    /// It may be missing.
+    const fn may_miss(&self) -> bool {
+        !self.message.reliable || self.failed
+    }
+}
+
 #[derive(Debug, Default)]
 struct Flow {
-    sent: Vec<(Message, bool)>,
+    sent: Vec<Taken>,
+    /// Streams of which a request of their writer (RFC 6525) came to nothing; all of them.
+    undone: (BTreeSet<u16>, bool),
     /// Ordered messages of each stream that have not come, nor were passed.
     order: BTreeMap<u16, VecDeque<u32>>,
     received: u64,
@@ -82,7 +101,31 @@ impl Messages {
         if !message.unordered {
             flow.order.entry(message.stream).or_default().push_back(flow.sent.len() as u32);
         }
-        flow.sent.push((message, false));
+        flow.sent.push(Taken { message, came: false, failed: false });
+    }
+
+    /// The writer was told that so many bytes of a message were not sent, and never will be. It has failed where that is all of it.
+    ///
+    /// # Errors
+    /// When it has come.
+    pub fn failed(&mut self, way: Way, index: u32, unsent: usize) -> Result<(), String> {
+        let flow = self.flows.entry(way).or_default();
+        let Some(taken) = flow.sent.get_mut(index as usize) else {
+            return Err(format!("message {index} of {way:?} was never sent, and is said to have failed"));
+        };
+        taken.failed |= unsent == taken.message.len;
+        if taken.came && unsent > 0 {
+            Err(format!("message {index} of {way:?} failed, and has come"))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The writer was told that a request of its own for these streams came to nothing, or for all of them.
+    pub fn undone(&mut self, way: Way, streams: &[u16]) {
+        let (some, all) = &mut self.flows.entry(way).or_default().undone;
+        some.extend(streams);
+        *all |= streams.is_empty();
     }
 
     /// The reader of `way` got a part of a message at `offset`, the last one where `eor` says so.
@@ -102,12 +145,17 @@ impl Messages {
             return Err(format!("{} came to the reader of {way:?}", what()));
         }
         let flow = self.flows.entry(way).or_default();
-        let Some((sent, done)) = flow.sent.get_mut(index as usize) else {
+        let Some(taken) = flow.sent.get_mut(index as usize) else {
             return Err(format!("{} was never sent", what()));
         };
-        if *done {
-            return Err(format!("{} came twice", what()));
+        if taken.came || taken.failed {
+            return Err(format!(
+                "{} {}",
+                what(),
+                if taken.came { "came twice" } else { "failed, and has come" }
+            ));
         }
+        let sent = taken.message;
         if (sent.stream, sent.unordered) != (info.stream, info.unordered) {
             return Err(format!("{} was {sent:?} and came as {info:?}", what()));
         }
@@ -120,7 +168,7 @@ impl Messages {
         }
         flow.received_bytes += data.len() as u64;
         if eor {
-            *done = true;
+            taken.came = true;
             flow.received += 1;
         }
         // Its turn has come with its first part.
@@ -138,7 +186,7 @@ impl Messages {
     pub fn torn(&self, way: Way, ppid: u32) -> Result<(), String> {
         let (_, index) = parse(ppid);
         match self.flows.get(&way).and_then(|f| f.sent.get(index as usize)) {
-            Some((message, _)) if message.reliable => {
+            Some(taken) if taken.message.reliable => {
                 Err(format!("message {index} of {way:?} was read in part, and then another one came"))
             }
             _ => Ok(()),
@@ -168,11 +216,22 @@ impl Messages {
     /// The first message that has not.
     pub fn finish(&self) -> Result<(), String> {
         for (way, flow) in self.flows.iter().filter(|(_, f)| f.complete) {
-            if let Some(at) = flow.sent.iter().position(|(m, done)| m.reliable && !done) {
+            let lost = |taken: &Taken| !taken.came && !taken.may_miss();
+            if let Some(at) = flow.sent.iter().position(lost) {
                 let (sent, got) = self.counts(*way);
                 return Err(format!(
                     "{way:?}: message {at} ({:?}) never came; {got} of {sent} did, and the end was a good one",
-                    flow.sent[at].0
+                    flow.sent[at].message
+                ));
+            }
+            // Only a request whose answer nobody waits for any more costs messages that nothing limits.
+            let (some, all) = &flow.undone;
+            let groundless =
+                |t: &Taken| t.failed && t.message.reliable && !all && !some.contains(&t.message.stream);
+            if let Some(at) = flow.sent.iter().position(groundless) {
+                let message = flow.sent[at].message;
+                return Err(format!(
+                    "{way:?}: message {at} ({message:?}) failed, and no request of its stream"
                 ));
             }
         }
@@ -188,7 +247,7 @@ impl Flow {
             if first == index {
                 return Ok(());
             }
-            if self.sent[first as usize].0.reliable {
+            if !self.sent[first as usize].may_miss() {
                 return Err(format!("it has overtaken message {first} in stream {stream}"));
             }
         }
@@ -229,6 +288,27 @@ mod tests {
         assert!(m.finish().is_err());
         assert_eq!((come(&mut m, 0, 0), come(&mut m, 2, 0), m.finish()), (Ok(()), Ok(()), Ok(())));
         assert!(come(&mut m, 1, 0).is_err(), "it was passed");
+    }
+
+    #[test]
+    fn what_was_told_as_failed_with_its_request_need_not_come_and_must_not() {
+        let mut m = three();
+        m.complete(WAY);
+        assert_eq!((come(&mut m, 0, 0), m.failed(WAY, 2, 10)), (Ok(()), Ok(())));
+        assert!(m.finish().is_err_and(|what| what.contains("no request")), "no request of its stream");
+        m.undone(WAY, &[1]);
+        assert!(m.finish().is_err(), "another stream");
+        m.undone(WAY, &[0]);
+        assert_eq!(m.finish(), Ok(()));
+        assert!(come(&mut m, 2, 0).is_err(), "nothing of it was sent");
+        let mut m = three();
+        m.complete(WAY);
+        m.undone(WAY, &[]);
+        assert!(m.failed(WAY, 0, 9).is_ok() && !m.flows[&WAY].sent[0].failed, "some of it was sent");
+        assert!(m.failed(WAY, 0, 10).is_ok() && m.finish().is_err(), "nobody was told of the third");
+        assert_eq!(come(&mut m, 2, 0), Ok(()), "it passes what failed");
+        assert_eq!(m.finish(), Ok(()));
+        assert!(m.failed(WAY, 2, 10).is_err() && m.failed(WAY, 7, 10).is_err());
     }
 
     #[test]

@@ -289,6 +289,10 @@ fn options(sysctl: &Sysctl, talk: &TalkDraw, side: usize) -> SctpOptions {
     o.reconfigurable = Reconfigurable::ALL;
     if one_in(3, 3) {
         o.events = Subscriptions::ALL;
+    } else if talk.writes.iter().any(|writes| writes.whims > 0) {
+        // What a request of either side costs a writer is to hear.
+        let requests = Subscriptions::STREAM_RESET.with(Subscriptions::ASSOC_RESET);
+        o.events = requests.with(Subscriptions::STREAM_CHANGE).with(Subscriptions::SEND_FAILED);
     }
     if one_in(5, 6) {
         o.pd_point = 1_000;

@@ -92,3 +92,22 @@ fn some_seeds_reach_the_mechanisms_that_matter() {
         assert!(index.is_some_and(|i| sums[i] > 0), "{wanted} was never counted");
     }
 }
+
+/// Without a search for the path's MTU nothing passes a hop that says nothing: a world that has the one and not the other fails whatever is
+/// looked for.
+#[test]
+fn no_smaller_world_has_a_silent_hop_and_no_search() {
+    let holes = (0..400).map(WorldSpec::new).filter(|d| d.seldom.black_hole);
+    for draw in holes {
+        let set = |d: &WorldSpec, name| d.seldom.sysctl.iter().any(|(n, _)| *n == name);
+        let mut seen = false;
+        let smallest = shrink(&draw, &mut |d| {
+            let searches = set(d, "tcp_mtu_probing")
+                && (d.sctp.talks.is_empty() || set(d, "sctp.plpmtud_probe_interval"));
+            assert!(!d.seldom.black_hole || searches, "{:?}", d.seldom);
+            seen |= d.seldom.black_hole;
+            true
+        });
+        assert!(seen && !smallest.seldom.black_hole);
+    }
+}

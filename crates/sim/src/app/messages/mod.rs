@@ -74,6 +74,24 @@ impl End {
     pub const fn is_good(self) -> bool {
         !matches!(self, Self::ClientAborts(_) | Self::ServerAborts(_))
     }
+
+    /// A side (0 the client, 1 the server) ends the association as soon as it has written everything.
+    #[must_use]
+    pub const fn shuts(self, side: u8) -> bool {
+        match self {
+            Self::Client | Self::Release => side == 0,
+            Self::Server => side == 1,
+            Self::Both => true,
+            Self::ClientAborts(_) | Self::ServerAborts(_) | Self::Idle => false,
+        }
+    }
+
+    /// Something lets a message go that says that more follows (MSG_MORE): the next one, or the shutdown right behind the last. What nothing lets go may
+    /// be what the peer's request waits for.
+    #[must_use]
+    pub const fn lets_go(self, side: u8, last: bool) -> bool {
+        !last || self.shuts(side)
+    }
 }
 
 /// One association.
@@ -107,5 +125,19 @@ impl TalkSpec {
     #[must_use]
     pub const fn port(number: u8) -> u16 {
         PORT + number as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_message_says_that_more_follows_only_where_a_shutdown_is_next() {
+        let ends = [End::Client, End::Server, End::Both, End::Release, End::ClientAborts(1), End::Idle];
+        let last = ends.map(|end| [0, 1].map(|side| end.lets_go(side, true)));
+        let (neither, client, both) = ([false; 2], [true, false], [true; 2]);
+        assert_eq!(last, [client, [false, true], both, client, neither, neither]);
+        assert!(ends.iter().all(|end| end.lets_go(0, false) && end.lets_go(1, false)));
     }
 }

@@ -5,7 +5,7 @@ use crate::app::{Io, pattern};
 use crate::check::messages::{self, Message, NAME, Way};
 use bytes::Bytes;
 use lowwater_core::base::{Duration, Error, Instant, SocketId};
-use lowwater_core::sctp::{Notification, Received, RecvInfo, Reliability, SendInfo};
+use lowwater_core::sctp::{Notification, Outcome, Received, RecvInfo, Reliability, ResetWhat, SendInfo};
 use std::net::IpAddr;
 
 /// A message that is read in parts: the TSN of its first fragment, its identifier, and how much of it has come.
@@ -139,8 +139,7 @@ impl Side {
             reliability,
             context: index,
             to,
-            // The last one says the truth: what it holds back may be what the peer's request waits for.
-            more: percent(rng, 3) && index + 1 < w.count,
+            more: percent(rng, 3) && self.plan.end.lets_go(self.way.1, index + 1 == w.count),
         };
         (Bytes::from(data), info)
     }
@@ -201,19 +200,14 @@ impl Side {
 
     /// Everything is written.
     fn finish(&mut self, io: &mut Io<'_>) {
-        let shuts = match self.plan.end {
-            End::Client => self.way.1 == 0,
-            End::Server => self.way.1 == 1,
-            End::Both => true,
-            End::Release if self.way.1 == 0 => {
-                self.closed = true;
-                self.over = true;
-                return io.core.close(io.now, self.id);
-            }
-            _ => false,
-        };
         self.closed = true;
-        if shuts && let Err(e) = io.core.stack_mut().sctp_shutdown(io.now, self.id) {
+        if self.plan.end == End::Release && self.plan.end.shuts(self.way.1) {
+            self.over = true;
+            return io.core.close(io.now, self.id);
+        }
+        if self.plan.end.shuts(self.way.1)
+            && let Err(e) = io.core.stack_mut().sctp_shutdown(io.now, self.id)
+        {
             self.broke(io, e);
         }
     }
@@ -237,7 +231,7 @@ impl Side {
             };
             match got {
                 Ok(Some(Received::Data { data, info, eor })) => self.judge(io, &data, &info, eor),
-                Ok(Some(Received::Notification(n))) => self.hear(&n),
+                Ok(Some(Received::Notification(n))) => self.hear(io, &n),
                 Ok(None) => return self.ended(io),
                 Err(Error::WouldBlock) => return,
                 Err(e) => return self.broke(io, e),
@@ -274,11 +268,27 @@ impl Side {
         }
     }
 
-    fn hear(&mut self, note: &Notification) {
-        if let Notification::Path { address, .. } = note
-            && !self.peers.contains(address)
-        {
-            self.peers.push(*address);
+    fn hear(&mut self, io: &mut Io<'_>, note: &Notification) {
+        let messages = &mut io.ledger.messages;
+        let came_to_nothing = |outcome: &Outcome| *outcome != Outcome::Done;
+        match note {
+            Notification::Path { address, .. } if !self.peers.contains(address) => self.peers.push(*address),
+            Notification::SendFailed(failed) if !failed.sent => {
+                let result = messages.failed(self.way, failed.context, failed.data.len());
+                io.ledger.check(NAME, io.now, result);
+            }
+            Notification::StreamReset { what: ResetWhat::Outgoing, outcome, streams }
+                if came_to_nothing(outcome) =>
+            {
+                messages.undone(self.way, streams);
+            }
+            // Which streams are not added after all it does not say.
+            Notification::AssocReset { outcome, .. } | Notification::StreamChange { outcome, .. }
+                if came_to_nothing(outcome) =>
+            {
+                messages.undone(self.way, &[]);
+            }
+            _ => {}
         }
     }
 
