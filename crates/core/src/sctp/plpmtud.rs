@@ -35,6 +35,15 @@ enum Phase {
     Error,
 }
 
+/// What became of probes of one size in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    /// They stayed without answer.
+    lost: u8,
+    /// They confirmed it.
+    confirmed: u8,
+}
+
 /// The search on one path.
 #[derive(Clone, Debug)]
 pub(super) struct Plpmtud {
@@ -47,11 +56,11 @@ pub(super) struct Plpmtud {
     high: u16,
     /// The size that is asked for.
     probe: u16,
-    /// Probes of it that stayed without answer, and confirmations in a row.
-    count: u8,
-    confirmed: u8,
+    tally: Tally,
     /// Packets are no longer than this; `u16::MAX` while nothing is known.
     limit: u16,
+    /// The longest packet with data since nothing was in flight, or since a timeout.
+    longest: u16,
     /// What the answer must carry; 0 when no probe is out.
     nonce: u64,
     wanted: bool,
@@ -69,9 +78,9 @@ impl Plpmtud {
             good: 0,
             high: route,
             probe: BASE.min(route),
-            count: 0,
-            confirmed: 0,
+            tally: Tally::default(),
             limit: u16::MAX,
+            longest: 0,
             nonce: 0,
             wanted: false,
             put_off: false,
@@ -96,7 +105,7 @@ impl Plpmtud {
         let before = core::mem::replace(&mut self.route, mtu);
         if mtu != before {
             // The answer to a probe of before says nothing of what is asked now.
-            (self.nonce, self.count, self.confirmed) = (0, 0, 0);
+            (self.nonce, self.tally) = (0, Tally::default());
             self.high = mtu;
             match self.phase {
                 Phase::Base | Phase::Error => self.probe = BASE.min(mtu),
@@ -125,13 +134,13 @@ impl Plpmtud {
 
     /// The probe was answered.
     fn on_answer(&mut self) {
-        (self.nonce, self.count) = (0, 0);
+        (self.nonce, self.tally.lost) = (0, 0);
         if self.phase == Phase::Complete {
             if self.good >= self.route {
                 return;
             }
-            self.confirmed += 1;
-            if self.confirmed < RAISE_AFTER {
+            self.tally.confirmed += 1;
+            if self.tally.confirmed < RAISE_AFTER {
                 return;
             }
             self.high = self.route;
@@ -139,7 +148,7 @@ impl Plpmtud {
         if matches!(self.phase, Phase::Base | Phase::Error) {
             self.high = self.route;
         }
-        self.confirmed = 0;
+        self.tally.confirmed = 0;
         self.good = self.probe;
         self.search();
         self.wanted = self.phase == Phase::Search;
@@ -147,7 +156,7 @@ impl Plpmtud {
 
     /// Nobody answers probes of this size.
     fn on_loss(&mut self) {
-        (self.nonce, self.count, self.confirmed) = (0, 0, 0);
+        (self.nonce, self.tally) = (0, Tally::default());
         match self.phase {
             Phase::Search => {
                 // What is as long as that does not pass either.
@@ -167,10 +176,16 @@ impl Plpmtud {
         }
     }
 
-    /// What is as long as packets are stayed without answer. Where nothing that long has ever passed it may be for its length: until the search says
-    /// otherwise packets are no longer than what has (RFC 8899 section 4.3).
+    /// A packet with data leaves that is so long with all its headers; `first`: nothing else is in flight.
+    fn on_data(&mut self, len: u16, first: bool) {
+        self.longest = if first { len } else { self.longest.max(len) };
+    }
+
+    /// What has left stayed without answer. Where something of it was longer than what has ever passed it may be for its length: until the search
+    /// says otherwise packets are no longer than that (RFC 8899 section 4.3).
     fn suspect(&mut self) {
-        if self.phase == Phase::Search {
+        let longest = core::mem::take(&mut self.longest);
+        if self.phase == Phase::Search && longest > self.good {
             self.limit = self.limit.min(self.good);
         }
     }
@@ -178,8 +193,8 @@ impl Plpmtud {
     fn on_timer(&mut self, now: Instant, interval: Duration) {
         self.deadline = now + interval;
         if self.nonce != 0 {
-            self.count += 1;
-            if self.count >= PROBES_MAX {
+            self.tally.lost += 1;
+            if self.tally.lost >= PROBES_MAX {
                 self.on_loss();
             }
         }
@@ -226,6 +241,18 @@ impl Assoc {
         } else {
             plpmtud.put_off = true;
             plpmtud.deadline = cx.now + interval;
+        }
+    }
+
+    /// A packet has left with so many bytes of chunks, and of data in them.
+    pub(super) fn note_length(&mut self, id: PathId, chunks: usize, data: u32) {
+        let path = self.paths.get_mut(id);
+        let (mtu, overhead) = (path.mtu(), path.mtu() - path.pmdcs() as u16);
+        let first = path.cwnd.flight() == data;
+        if let Some(plpmtud) = &mut path.room.plpmtud {
+            // What is longer than the path goes in fragments as long as that.
+            let len = u16::try_from(chunks).unwrap_or(u16::MAX).saturating_add(overhead).min(mtu);
+            plpmtud.on_data(len, first);
         }
     }
 

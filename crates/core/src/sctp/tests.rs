@@ -655,6 +655,27 @@ fn a_late_forward_tsn_does_not_move_a_stream_that_has_begun_anew() {
     }
 }
 
+/// A timeout says something of the length of packets only where something long was out.
+#[test]
+fn what_is_short_does_not_make_packets_shorter_when_it_is_lost() {
+    for (len, mtu) in [(100, 1_500), (1_400, 1_200)] {
+        let mut world = World::new();
+        world.sysctl.sctp_plpmtud_probe_interval = 5_000;
+        let mut assoc = up(&mut world, 1);
+        assoc.begin_probing(&world.cx(now()));
+        assoc.on_probe_timer(&world.cx(now()), 0);
+        // The base has passed, and the route's size is asked for.
+        let probe = assoc.output(&mut world.cx(now())).expect("a probe").bytes;
+        input(&mut assoc, &mut world, &Wire::HeartbeatAck(Tlvs::new(&probe[16..32])));
+        assert!(assoc.output(&mut world.cx(now())).is_some_and(|out| out.unit > 1_400));
+        assoc.send(&mut world.cx(now()), Bytes::from(vec![7; len]), SendInfo::default()).unwrap();
+        while assoc.output(&mut world.cx(now())).is_some() {}
+        assert!(assoc.tx.out.in_flight() > 0);
+        recovery::t3::on_timer(&mut assoc, &mut world.cx(now()), 0);
+        assert_eq!(assoc.paths.get(0).mtu(), mtu, "{len}");
+    }
+}
+
 /// What gives up thousands of messages is said with each SACK: what is looked at is what was given up since.
 #[test]
 fn a_forward_tsn_that_goes_again_looks_at_nothing_twice() {

@@ -263,6 +263,8 @@ impl Assoc {
         if writing.data_bytes == 0 {
             return (0, cx.now);
         }
+        self.note_length(writing.path, writing.bundle.len(), writing.data_bytes);
+        let path = self.paths.get_mut(writing.path);
         let depart_at = path.flow.pacing.on_send(cx.now, writing.bundle.len(), 1);
         path.cwnd.last_data = cx.now;
         // With nothing else out there the timer that runs was waiting for the device, or is none of this packet's.

@@ -77,15 +77,26 @@ fn a_route_that_becomes_narrower_in_the_search_bounds_it() {
 #[test]
 fn a_timeout_makes_packets_as_long_as_has_passed_while_nothing_longer_has() {
     let mut search = new(1_500);
+    search.on_data(1_500, true);
     search.suspect();
     assert_eq!(search.limit, u16::MAX, "not even the base has passed");
     search.nonce = 1;
     search.on_answer();
     assert_eq!((search.phase, search.limit), (Phase::Search, u16::MAX));
+    // What is no longer than what has passed says nothing, nor what was long and is not out any more.
+    search.suspect();
+    search.on_data(1_300, true);
+    search.on_data(BASE, true);
+    search.on_data(100, false);
+    search.suspect();
+    assert_eq!(search.limit, u16::MAX);
+    search.on_data(1_300, true);
+    search.on_data(100, false);
     search.suspect();
     assert_eq!(search.limit, BASE);
     // The search says more, and then a timeout says nothing of lengths.
     run(&mut search, 1_500);
+    search.on_data(1_500, true);
     search.suspect();
     assert_eq!((search.phase, search.limit), (Phase::Complete, 1_500));
 }
