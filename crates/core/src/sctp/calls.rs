@@ -403,7 +403,8 @@ impl Assoc {
     /// What it holds of messages costs so much memory: what was said last, and what is true now.
     pub fn recharge(&mut self) -> (u32, u32) {
         let streams = &self.rx.streams;
-        let held = self.tx.charge() + streams.charge() + streams.failed_charge() + streams.peer_charge();
+        let peers = streams.peer_charge() + self.rx.anew_bytes();
+        let held = self.tx.charge() + streams.charge() + streams.failed_charge() + peers;
         let now = u32::try_from(held).unwrap_or(u32::MAX);
         (core::mem::replace(&mut self.accounted, now), now)
     }

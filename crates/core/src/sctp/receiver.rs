@@ -6,6 +6,7 @@ use super::stream::recv::RecvStreams;
 use super::tsn::Tsn;
 use super::tsn_map::TsnMap;
 use crate::base::Sysctl;
+use std::collections::BTreeMap;
 
 /// The receiving half.
 #[derive(Debug)]
@@ -26,15 +27,15 @@ pub(crate) struct Receiver {
     pub(crate) marked: Option<Tsn>,
     /// The peer sends nothing more.
     pub(crate) ended: bool,
-    /// What the last reset of streams has left behind.
+    /// What resets of streams have left behind.
     pub(crate) anew: Option<Box<Anew>>,
 }
 
-/// Streams that have begun anew, all of them for none, and the last TSN of their old numbers.
-#[derive(Debug)]
+/// The last TSN of the old numbers of streams that have begun anew: of all of them, and of single ones since, which are as many as there are.
+#[derive(Debug, Default)]
 pub(crate) struct Anew {
-    last: Tsn,
-    streams: Vec<u16>,
+    all: Option<Tsn>,
+    streams: BTreeMap<u16, Tsn>,
 }
 
 impl Receiver {
@@ -55,15 +56,25 @@ impl Receiver {
     }
 
     /// These streams have begun anew behind this TSN, or all where none is named.
-    pub(crate) fn begin_anew(&mut self, last: Tsn, mut streams: Vec<u16>) {
-        streams.sort_unstable();
-        self.anew = Some(Box::new(Anew { last, streams }));
+    pub(crate) fn begin_anew(&mut self, last: Tsn, streams: &[u16]) {
+        let anew = self.anew.get_or_insert_default();
+        if streams.is_empty() {
+            **anew = Anew { all: Some(last), streams: BTreeMap::new() };
+        }
+        anew.streams.extend(streams.iter().map(|stream| (*stream, last)));
+    }
+
+    /// What the memory of such streams costs.
+    pub(crate) fn anew_bytes(&self) -> usize {
+        self.anew.as_ref().map_or(0, |anew| anew.streams.len() * ANEW_BYTES)
     }
 
     /// What was said of this stream when the TSN was no higher than `point` is about numbers that it has no more.
     pub(crate) fn is_of_old(&self, point: Tsn, stream: u16) -> bool {
-        let old = |anew: &Anew| anew.streams.is_empty() || anew.streams.binary_search(&stream).is_ok();
-        self.anew.as_deref().is_some_and(|anew| point <= anew.last && old(anew))
+        self.anew.as_deref().is_some_and(|anew| {
+            let one = anew.streams.get(&stream).copied();
+            one.max(anew.all).is_some_and(|last| point <= last)
+        })
     }
 
     /// The window: half of the buffer less what waits, and nothing when what it costs fills the buffer.
@@ -71,7 +82,7 @@ impl Receiver {
     pub(crate) fn window(&self, options: &SctpOptions) -> u32 {
         let buffer = options.rcvbuf as usize;
         // What the streams cost stays for good: it never closes the window by itself.
-        let streams = self.streams.stream_bytes().min(buffer / 2);
+        let streams = (self.streams.stream_bytes() + self.anew_bytes()).min(buffer / 2);
         if self.streams.charge() + streams >= buffer {
             return 0;
         }
@@ -114,6 +125,9 @@ impl Receiver {
 pub(crate) fn initial_window(options: &SctpOptions) -> u32 {
     (options.rcvbuf / 2).max(WINDOW_MIN)
 }
+
+/// A stream in a map that is two thirds full, with its TSN.
+const ANEW_BYTES: usize = 16;
 
 /// Least initial window (RFC 9260 section 3.3.2).
 const WINDOW_MIN: u32 = 1_500;

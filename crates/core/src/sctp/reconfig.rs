@@ -407,7 +407,7 @@ impl Assoc {
         let first = self.rx.map.highest().after(peers);
         self.rx.streams.reset_all(self.rx.map.highest(), tell);
         self.rx.map = super::tsn_map::TsnMap::new(first);
-        self.rx.begin_anew(first.prev(), Vec::new());
+        self.rx.begin_anew(first.prev(), &[]);
         self.rx.marked = None;
         let next: Tsn = self.tx.out.next_tsn().prev().after(ours);
         self.tx.out.jump(next);

@@ -655,6 +655,27 @@ fn a_late_forward_tsn_does_not_move_a_stream_that_has_begun_anew() {
     }
 }
 
+/// Each stream has its own: the reset of another does not make its old numbers new ones again.
+#[test]
+fn a_late_forward_tsn_is_known_though_another_stream_has_begun_anew_since() {
+    let old = |rx: &receiver::Receiver, at: tsn::Tsn| [0, 1, 2].map(|stream| rx.is_of_old(at, stream));
+    let mut world = World::new();
+    let mut assoc = up(&mut world, 1);
+    let rx = &mut assoc.rx;
+    let last = rx.map.cum();
+    rx.begin_anew(last, &[0]);
+    rx.begin_anew(last.plus(5), &[1]);
+    assert_eq!(old(rx, last), [true, true, false]);
+    assert_eq!(old(rx, last.plus(1)), [false, true, false]);
+    rx.begin_anew(last.plus(7), &[0]);
+    assert_eq!((old(rx, last.plus(7)), old(rx, last.plus(8))), ([true, false, false], [false; 3]));
+    // All of them.
+    rx.begin_anew(last.plus(9), &[]);
+    rx.begin_anew(last.plus(11), &[2]);
+    assert_eq!((old(rx, last.plus(9)), old(rx, last.plus(10))), ([true; 3], [false, false, true]));
+    assert_eq!(rx.anew_bytes(), 16);
+}
+
 /// A timeout says something of the length of packets only where something long was out.
 #[test]
 fn what_is_short_does_not_make_packets_shorter_when_it_is_lost() {

@@ -148,7 +148,7 @@ impl Assoc {
         }
         let list = streams(list);
         self.rx.streams.reset(&list);
-        self.rx.begin_anew(cum, list.clone());
+        self.rx.begin_anew(cum, &list);
         self.notify(Notification::StreamReset { what, outcome: Outcome::Done, streams: list });
         result::PERFORMED
     }
