@@ -388,8 +388,7 @@ impl Assoc {
         let (path, promised) = (request.path, request.promised);
         if !matches!(self.state, State::Established | State::ShutdownPending) {
             // Nobody would answer it any more.
-            (reconf.request, reconf.closed) = (None, Closed::Nothing);
-            return;
+            return self.end_request(cx);
         }
         // Messages that wait for the answer hold back the end of an association whose owner may be gone: there no promise is for ever.
         if !promised || self.state == State::ShutdownPending {

@@ -187,8 +187,11 @@ fn take(w: &mut World, ids: [SocketId; 2], got: &mut [Vec<Vec<u32>>; 2], done: &
 /// acknowledged with numbers that the peer may never have its turn for. It fails, and what has no number of the stream goes.
 #[test]
 fn what_waits_for_an_answer_fails_when_the_peer_has_closed() {
-    // One that has met the SHUTDOWN on its way was not carried out, and its stream goes on.
-    for (asked, wait, fails) in [(true, 100, 1), (false, 100, 1), (true, 0, 0)] {
+    // One that leaves when the SHUTDOWN is under way is not carried out, and its stream goes on. How long a way takes now nobody knows: one that may
+    // have come before it, by ways that are shorter than all that there were, may have been.
+    let cases =
+        [(true, 100_i64, 10, 1), (false, 100, 10, 1), (true, 0, 10, 1), (true, -2, 10, 0), (true, 7, 6, 1)];
+    for (asked, wait, way, fails) in cases {
         let (mut w, a, b) = pair(1);
         for _ in 0..3 {
             w.send(A, a, b"old", on(3));
@@ -196,16 +199,22 @@ fn what_waits_for_an_answer_fails_when_the_peer_has_closed() {
         w.pass(ms(500));
         w.rule = Box::new(move |c| {
             let lost = c.kinds().contains(&kind::RE_CONFIG) && (c.from == B || !asked);
-            if lost { Fate::Lose } else { Fate::Deliver(ms(10)) }
+            if lost { Fate::Lose } else { Fate::Deliver(ms(way)) }
         });
+        let ends = |w: &mut World| w.stacks[B].sctp_shutdown(w.now, b).unwrap();
+        if wait < 0 {
+            ends(&mut w);
+            w.pass(ms(wait.unsigned_abs()));
+        }
         let now = w.now;
         w.stacks[A].sctp_reset_streams(now, a, &[3], (true, false)).unwrap();
         w.send(A, a, b"new", on(3));
         w.send(A, a, b"free", SendInfo { unordered: true, ..on(3) });
         w.send(A, a, b"other", on(4));
-        w.pass(ms(wait));
-        let now = w.now;
-        w.stacks[B].sctp_shutdown(now, b).unwrap();
+        if wait >= 0 {
+            w.pass(ms(wait.unsigned_abs()));
+            ends(&mut w);
+        }
         w.pass(Duration::from_secs(30));
         let notes = notes(&mut w, A, a);
         let new =
@@ -218,6 +227,126 @@ fn what_waits_for_an_answer_fails_when_the_peer_has_closed() {
         assert_eq!(w.messages(B, b), all);
         assert_eq!((w.info(A, a).state, w.info(B, b).state), (State::Closed, State::Closed));
         assert_eq!(w.stacks[A].counters().sctp.aborteds + w.stacks[B].counters().sctp.aborteds, 0);
+    }
+}
+
+/// A peer that has reset all numbers counts from others on, and a SHUTDOWN of it that goes again as well: that is no violation.
+#[test]
+fn a_shutdown_goes_again_behind_a_reset_of_all_numbers() {
+    let (mut w, a, b) = pair(1);
+    w.send(A, a, b"old", on(3));
+    w.pass(ms(500));
+    let mut acks = 0;
+    // The answer is lost, and then the first SHUTDOWN ACK.
+    w.rule = Box::new(move |c| {
+        acks += u32::from(c.from == A && c.kinds().contains(&kind::SHUTDOWN_ACK));
+        let first = acks == 1 && c.from == A;
+        let lost = c.from == B && c.kinds().contains(&kind::RE_CONFIG);
+        if lost || first { Fate::Lose } else { Fate::Deliver(ms(10)) }
+    });
+    let now = w.now;
+    w.stacks[A].sctp_reset_association(now, a).unwrap();
+    w.pass(ms(15));
+    let now = w.now;
+    w.stacks[B].sctp_shutdown(now, b).unwrap();
+    w.pass(Duration::from_secs(30));
+    assert_eq!(w.messages(B, b), [b"old"]);
+    assert_eq!((w.info(A, a).state, w.info(B, b).state), (State::Closed, State::Closed));
+    assert_eq!(w.stacks[A].counters().sctp.aborteds + w.stacks[B].counters().sctp.aborteds, 0);
+}
+
+/// A shutdown waits until the peer has said what it counts from: what it sends meanwhile has new numbers in its streams.
+#[test]
+fn a_shutdown_waits_for_the_answer_to_a_reset_of_all_numbers() {
+    let (mut w, a, b) = pair(1);
+    for _ in 0..3 {
+        w.send(B, b, b"old", on(3));
+    }
+    w.pass(ms(500));
+    assert_eq!(w.messages(A, a).len(), 3);
+    let now = w.now;
+    w.stacks[A].sctp_reset_association(now, a).unwrap();
+    w.pass(ms(5));
+    let now = w.now;
+    w.stacks[A].sctp_shutdown(now, a).unwrap();
+    w.pass(ms(7));
+    w.send(B, b, b"new", on(3));
+    w.pass(Duration::from_secs(30));
+    let got: Vec<_> = w.read(A, a);
+    let told = |item: &Received| {
+        matches!(item, Received::Notification(Notification::AssocReset { outcome: Outcome::Done, .. }))
+    };
+    assert!(got.iter().any(told), "{got:?}");
+    assert!(
+        got.iter().any(|item| matches!(item, Received::Data { data, .. } if data[..] == b"new"[..])),
+        "{got:?}"
+    );
+    assert_eq!((w.info(A, a).state, w.info(B, b).state), (State::Closed, State::Closed));
+}
+
+/// A peer that has not heard of the SHUTDOWN asks, or asks again: it hears what became of that, and what waits for it arrives.
+#[test]
+fn who_has_not_heard_of_the_shutdown_has_an_answer() {
+    for before in [false, true] {
+        let (mut w, a, b) = pair(1);
+        for _ in 0..3 {
+            w.send(A, a, b"old", on(3));
+        }
+        w.pass(ms(500));
+        let mut lost = [false; 2];
+        // The first answer, where the request comes before it, and the first SHUTDOWN.
+        w.rule = Box::new(move |c| {
+            let is = [before && c.kinds().contains(&kind::RE_CONFIG), c.kinds().contains(&kind::SHUTDOWN)];
+            let mut first =
+                (0..2).filter(|n| c.from == B && is[*n] && !core::mem::replace(&mut lost[*n], true));
+            if first.next().is_some() { Fate::Lose } else { Fate::Deliver(ms(10)) }
+        });
+        let ends = |w: &mut World| w.stacks[B].sctp_shutdown(w.now, b).unwrap();
+        if !before {
+            ends(&mut w);
+            w.pass(ms(50));
+        }
+        let now = w.now;
+        w.stacks[A].sctp_reset_streams(now, a, &[3], (true, false)).unwrap();
+        w.send(A, a, b"new", on(3));
+        w.pass(ms(50));
+        if before {
+            ends(&mut w);
+        }
+        w.pass(Duration::from_secs(30));
+        let (what, outcome) = (ResetWhat::Outgoing, if before { Outcome::Done } else { Outcome::Denied });
+        let told = Notification::StreamReset { what, outcome, streams: vec![3] };
+        assert_eq!(notes(&mut w, A, a), [told], "{before}");
+        assert_eq!(w.messages(B, b), [&b"old"[..], b"old", b"old", b"new"], "{before}");
+        assert_eq!((w.info(A, a).state, w.info(B, b).state), (State::Closed, State::Closed));
+    }
+}
+
+/// A shutdown does not wait for a request for which nothing waits. Its answer is heard all the same; where there is none, it has failed by its
+/// timeout or the end.
+#[test]
+fn the_owner_hears_what_became_of_a_request_though_all_is_shut_down() {
+    for (lost, wait, outcome) in
+        [(None, 0, Outcome::Done), (Some(B), 0, Outcome::Failed), (Some(A), 5, Outcome::Failed)]
+    {
+        let (mut w, a, b) = pair(1);
+        w.rule = Box::new(move |c| {
+            let gone = Some(c.from) == lost && c.kinds().contains(&kind::RE_CONFIG);
+            if gone { Fate::Lose } else { Fate::Deliver(ms(10)) }
+        });
+        let now = w.now;
+        w.stacks[A].sctp_reset_streams(now, a, &[3], (true, false)).unwrap();
+        w.pass(ms(wait));
+        let now = w.now;
+        w.stacks[A].sctp_shutdown(now, a).unwrap();
+        w.pass(Duration::from_secs(30));
+        let what = ResetWhat::Outgoing;
+        assert_eq!(
+            notes(&mut w, A, a),
+            [Notification::StreamReset { what, outcome, streams: vec![3] }],
+            "{lost:?}"
+        );
+        assert_eq!((w.info(A, a).state, w.info(B, b).state), (State::Closed, State::Closed));
     }
 }
 

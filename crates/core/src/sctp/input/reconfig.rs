@@ -41,9 +41,10 @@ fn streams(list: &[U16]) -> Vec<u16> {
 }
 
 impl Assoc {
-    /// A RE-CONFIG of two parameters at the most. Nothing of one that breaks the rules is carried out.
+    /// A RE-CONFIG of two parameters at the most. Nothing of one that breaks the rules is carried out. In SHUTDOWN-SENT it may be the answer to what we
+    /// have asked before; and a peer whose SHUTDOWN was lost asks, and has messages that wait for the answer.
     pub(super) fn on_reconfig(&mut self, cx: &mut Cx<'_>, reading: &mut Reading<'_>, tlvs: Tlvs<'_>) {
-        if !matches!(self.state, State::Established | State::ShutdownPending) {
+        if !matches!(self.state, State::Established | State::ShutdownPending | State::ShutdownSent) {
             return;
         }
         let mut params = SmallVec::<[Param<'_>; 2]>::new();
@@ -81,6 +82,11 @@ impl Assoc {
             Number::Bad => Some(result::BAD_NUMBER),
             Number::Again(result::PERFORMED) if asks => return false,
             Number::Again(result) => Some(result),
+            // Nothing begins behind a SHUTDOWN, and what waits at the peer goes under its old numbers.
+            Number::Next if self.state == State::ShutdownSent => {
+                self.reconf().record(result::DENIED);
+                Some(result::DENIED)
+            }
             Number::Next => None,
         };
         if let Some(result) = known {
@@ -277,14 +283,16 @@ impl Assoc {
         self.after_acks(cx);
     }
 
-    /// The peer sends SHUTDOWN, and answers requests no more: ours has failed. One that has met the SHUTDOWN on its way, or that the peer has
-    /// put off, was not carried out. Of any other nobody knows what numbers the peer waits for in streams that were to begin anew: what was
-    /// written for them could be acknowledged and never read, so that it fails too.
-    pub(super) fn end_request(&mut self, cx: &Cx<'_>) {
+    /// Nobody answers requests any more, as the peer sends SHUTDOWN, or all is over: ours has failed. One that has met the peer's SHUTDOWN on its way,
+    /// or that the peer has put off, was not carried out. Of any other nobody knows what numbers the peer waits for in streams that were to
+    /// begin anew: what was written for them could be acknowledged and never read, so that it fails too.
+    pub(in crate::sctp) fn end_request(&mut self, cx: &Cx<'_>) {
         let Some(reconf) = &mut self.pending.reconf else { return };
         let Some(request) = reconf.request.take() else { return };
-        let rtt = self.paths.get(request.path).rto.round_trip();
-        if !request.promised && cx.now.since(request.since) >= rtt {
+        // There and back nothing has ever taken half as long as that, by any path: the peer's answer would be older than its SHUTDOWN.
+        let least =
+            self.paths.iter().filter_map(|(_, path)| path.rto.min_rtt()).min().unwrap_or_default() / 2;
+        if !request.promised && cx.now.since(request.since) >= least {
             let all = request.parts.iter().any(|part| part.ask == Ask::ResetAll);
             let lost = |info: &SendInfo| reconf.closes(info.stream) && (all || !info.unordered);
             for message in self.tx.queue.take_those(lost) {

@@ -11,7 +11,9 @@ impl Assoc {
             return;
         }
         let known = self.tx.out.cum();
-        let cum = if self.awaits_tsns() { known } else { known.near(cum) };
+        // After a reset of all numbers that nobody has told us of the peer counts from others on. Where all is acknowledged it says nothing new.
+        let mute = self.awaits_tsns() || self.state == State::ShutdownAckSent;
+        let cum = if mute { known } else { known.near(cum) };
         if cum >= self.tx.out.next_tsn() {
             return self.violation(cx, b"cumulative TSN beyond what was sent");
         }
@@ -71,6 +73,8 @@ impl Assoc {
             return;
         }
         match self.state {
+            // The peer may count from others on already, also in streams, and is not heard in SHUTDOWN-SENT.
+            State::ShutdownPending if self.awaits_tsns() => {}
             State::ShutdownPending => {
                 self.set_state(State::ShutdownSent);
                 self.end_heartbeats();
@@ -86,16 +90,20 @@ impl Assoc {
         if !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
             return;
         }
-        cx.count.sctp.shutdowns += 1;
-        self.finish(cx, AssocChange::ShutdownComplete, None, Why::Unsaid);
+        self.complete_shutdown(cx);
         self.pending.complete();
     }
 
     pub(super) fn on_shutdown_complete(&mut self, cx: &mut Cx<'_>) {
         if self.state == State::ShutdownAckSent {
-            cx.count.sctp.shutdowns += 1;
-            self.finish(cx, AssocChange::ShutdownComplete, None, Why::Unsaid);
+            self.complete_shutdown(cx);
             self.pending = Pending::default();
         }
+    }
+
+    fn complete_shutdown(&mut self, cx: &mut Cx<'_>) {
+        cx.count.sctp.shutdowns += 1;
+        self.end_request(cx);
+        self.finish(cx, AssocChange::ShutdownComplete, None, Why::Unsaid);
     }
 }
