@@ -336,13 +336,16 @@ impl RcvWindow {
         wnd.saturating_add(unit) & !unit
     }
 
-    /// Without scaling the window moves in whole segments, or by half the buffer (RFC 9293 section 3.8.6.2.2).
-    const fn unscaled(&self, free: u32, mss: u32, full: u32) -> u32 {
+    /// Without scaling the window moves in whole segments, or by half the buffer (RFC 9293 section 3.8.6.2.2). Linux moves it by half the buffer only
+    /// where a segment is as long as that: a buffer of less than two segments then keeps a window of a few bytes for good, which the peer fills
+    /// whenever its timer runs out.
+    fn unscaled(&self, free: u32, mss: u32, full: u32) -> u32 {
         let wnd = self.wnd;
         if wnd + mss <= free || wnd > free {
             return free - free % mss;
         }
-        if mss == full && free > wnd + full / 2 { free } else { wnd }
+        let half = full.min(self.ssthresh) / 2;
+        if free > wnd + half { free } else { wnd }
     }
 
     /// Chooses the window for a segment that is going out and remembers it (`tcp_select_window`). Returns the header field
