@@ -80,6 +80,8 @@ impl Stamping {
 pub(crate) struct TxStamps {
     /// The place that numbers count from (`sk_tskey`).
     pub(crate) base: u64,
+    /// Where the first mark is that was `pushed` since the last turn: those behind it came after it.
+    pushed_from: Option<u64>,
     /// In the order of their places: what of them a packet or an acknowledgement is about is found without looking at the others.
     marks: VecDeque<Mark>,
 }
@@ -140,14 +142,19 @@ impl TxStamps {
 
     /// A write ended with the last byte of `piece`. Of a buffer only the last one counts, for what any of them asked for.
     fn mark(&mut self, piece: Piece, wants: i32, pushed: bool) {
-        let mut wants = wants;
+        let (mut wants, mut pushed) = (wants, pushed);
         while let Some(older) = self.marks.pop_back_if(|m| m.place >= piece.start) {
             wants |= older.wants;
+            // Somebody was there before the buffer leaves.
+            pushed &= older.pushed;
         }
         if self.marks.len() >= MARKS_MAX {
             self.marks.pop_front();
         }
         let (place, handed) = (piece.end - 1, piece.sent_at);
+        if pushed {
+            self.pushed_from = Some(self.pushed_from.map_or(place, |first| first.min(place)));
+        }
         let payload = if handed.is_some() { piece.payload } else { Bytes::new() };
         self.marks.push_back(Mark { place, wants, handed, pushed, payload });
     }
@@ -479,8 +486,11 @@ fn departed<'a>(
             );
         }
     }
-    // Only the last write can be one whose packets leave in this turn; what is sent again is told of.
-    stamps.marks.back_mut().into_iter().for_each(|mark| mark.pushed = false);
+    // What a write had pushed leaves in this turn; what is sent again is told of.
+    if let Some(first) = stamps.pushed_from.take() {
+        let from = stamps.marks.partition_point(|mark| mark.place < first);
+        stamps.marks.range_mut(from..).for_each(|mark| mark.pushed = false);
+    }
     told
 }
 

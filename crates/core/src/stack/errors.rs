@@ -81,10 +81,10 @@ impl Stack {
         // Datagram sockets hear of it all the same (`udpv6_err`).
         if is_below_all_links(error) && !of_datagram {
             // A connection looks at what it names first (`tcp_v6_err`).
-            if e.protocol == protocol::TCP {
-                self.icmp_error_tcp(&tuple, error);
+            let judged = e.protocol == protocol::TCP && self.icmp_error_tcp(&tuple, error);
+            if !judged {
+                self.env.count.dropped(DropWhy::IcmpIgnored);
             }
-            self.env.count.dropped(DropWhy::IcmpIgnored);
             return;
         }
         let known = match e.protocol {

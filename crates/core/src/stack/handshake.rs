@@ -390,11 +390,6 @@ impl Stack {
     /// A segment for a connection, behind what those before it have let go where that makes a difference.
     pub(super) fn conn_input(&mut self, id: SocketId, tuple: &Tuple, seg: Segment) {
         let Some(mut entry) = self.sockets.get_mut(id) else { return };
-        if matches!(&entry.socket, Socket::Tcp(conn) if conn.sends_before(&seg)) {
-            self.send_now(id, Conn::output);
-            let Some(same) = self.sockets.get_mut(id) else { return };
-            entry = same;
-        }
         let Socket::Tcp(conn) = &mut entry.socket else { return };
         if conn.drops_from_afar(tuple.is_v6(), seg.ttl) {
             return self.come_too_far();
@@ -403,6 +398,12 @@ impl Stack {
         if let Some(signature) = seg.options.signed.filter(|_| conn.state() != State::TimeWait) {
             return self.signed(signature);
         }
+        if conn.sends_before(&seg) {
+            self.send_now(id, Conn::output);
+            let Some(same) = self.sockets.get_mut(id) else { return };
+            entry = same;
+        }
+        let Socket::Tcp(conn) = &mut entry.socket else { return };
         // What answers our SYN, where SYNs have crossed too, finds the route of now (`tcp_init_transfer`: `inet_sk_rebuild_header`).
         if conn.is_answered_by(&seg) {
             let metrics = self.ip.metrics(Some(tuple.local_ip), tuple.remote_ip);

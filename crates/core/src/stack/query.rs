@@ -256,8 +256,8 @@ impl Stack {
         }
     }
 
-    /// The connections that [`Stack::tcp_changed`] follows and of which something may have changed since the last call, their end included. Who
-    /// follows any takes them: each stands there once, until then or until it is gone ([`Event::Gone`](crate::socket::Event::Gone)).
+    /// The connections that [`Stack::tcp_changed`] follows and of which something may have changed since the last call, that they ended included. Who
+    /// follows any takes them: each stands there once, until then or until the socket is gone ([`Event::Gone`](crate::socket::Event::Gone)).
     pub fn tcp_take_followed(&mut self) -> BTreeSet<SocketId> {
         self.events.take_followed()
     }

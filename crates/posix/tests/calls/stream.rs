@@ -478,3 +478,21 @@ fn what_nothing_leads_to_says_so_before_whose_the_address_is() {
         );
     }
 }
+
+/// IPV6_FREEBIND is IP_FREEBIND by another name (`do_ipv6_setsockopt`): either lets bind() take what is no address of the host's.
+#[test]
+fn a_flag_of_both_families_acts_by_either_name() {
+    let mut host = host(A, A6);
+    let elsewhere = |fd| bind(fd, "fd99::9", 7);
+    for (level, name) in [(SOL_IP, IP_FREEBIND), (SOL_IPV6, IPV6_FREEBIND)] {
+        let fd = stream6(&mut host);
+        assert_eq!(fails(&mut host, elsewhere(fd)), Errno::EADDRNOTAVAIL);
+        ok(&mut host, setint(fd, level, name, 1));
+        ok(&mut host, elsewhere(fd));
+        ok(&mut host, Call::Close { fd });
+    }
+    let fd = stream6(&mut host);
+    ok(&mut host, setint(fd, SOL_IP, IP_FREEBIND, 1));
+    ok(&mut host, setint(fd, SOL_IPV6, IPV6_FREEBIND, 0));
+    assert_eq!(fails(&mut host, elsewhere(fd)), Errno::EADDRNOTAVAIL);
+}

@@ -173,8 +173,8 @@ impl Conn {
             if let Ok(segment) = self.new_data(cx, mss, packet_segs, Some(Hold::Push)) {
                 return Ok(segment);
             }
-            self.out.rexmit = Rexmit::None;
-            self.tx.frto_sent();
+            // Where there is none, what is lost goes after all (`tcp_xmit_recovery`).
+            self.out.rexmit = if self.tx.frto_sent() { Rexmit::Lost } else { Rexmit::None };
         }
         if self.tx.may_resend(&self.path) {
             // What the pace holds back is not cut yet.
@@ -420,7 +420,8 @@ impl Conn {
         }
     }
 
-    /// [`Self::credit_gate`] would let a packet of `len` bytes pass; nobody waits for what it says.
+    /// [`Self::credit_gate`] would let a packet of `len` bytes pass; nobody waits for what it says. With `tcp_queue_aware` its estimate counts the
+    /// question as one of a packet.
     fn credit_admits(&mut self, cx: &Cx<'_>, len: u32, retransmission: bool) -> bool {
         let ask = self.credit_ask(cx, len + PACKET_CHARGE, retransmission);
         match self.queue_admits(cx, ask.charge) {

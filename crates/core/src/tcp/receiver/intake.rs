@@ -164,9 +164,8 @@ impl Intake {
 
     /// The application has read: the buffer follows (`tcp_rcv_space_adjust`).
     pub(super) fn grow_for_reader(&mut self, cx: &Cx<'_>) {
-        // The number of a FIN that nobody has read counts.
-        let fin = u32::from(self.queue.fin_reached() && !self.queue.fin_read());
-        let waiting = self.queue.readable_bytes() + fin;
+        // The number of a FIN counts: it is read after what stands before it, of which this has brought some.
+        let waiting = self.queue.readable_bytes() + u32::from(self.queue.fin_reached());
         if let Some(win) = self.space.adjust(cx.now, self.copied_seq(), waiting) {
             self.grow_buffer(cx, win.saturating_add(self.held_span()));
         }

@@ -232,7 +232,7 @@ impl Net {
     fn turn(&mut self) {
         let far = self.s.snd_nxt() + 1_000_000;
         if let Some(due) = self.due.take()
-            && !self.catch_up(&due)
+            && !self.catch_up(&due, true)
         {
             return;
         }
@@ -277,8 +277,8 @@ impl Net {
         true
     }
 
-    /// What a timer has asked for, which may have been overtaken; false when the round is interrupted.
-    fn catch_up(&mut self, due: &Due) -> bool {
+    /// What a timer has asked for, which may have been overtaken where it had to wait; false when the round is interrupted.
+    fn catch_up(&mut self, due: &Due, waited: bool) -> bool {
         let before = match due {
             Due::Timeout(r) | Due::Probe(Probe::Resend(r)) => self.before(r),
             Due::Probe(_) => None,
@@ -287,6 +287,7 @@ impl Net {
         let (plan, retrans) = match due {
             Due::Timeout(r) => {
                 let plan = self.s.commit_rto(&mut cx, &mut self.path, r);
+                assert!(waited || plan.is_some(), "it is fresh: {due:?}");
                 return plan.is_none_or(|plan| self.leave(&plan, before));
             }
             Due::Probe(_) if self.s.ca_state() >= CaState::Recovery => return true,
@@ -296,6 +297,7 @@ impl Net {
             Due::Probe(Probe::Resend(r)) => (self.s.commit_tlp(&mut cx, &mut self.path, r), true),
             Due::Probe(_) => return true,
         };
+        assert!(waited || plan.is_some(), "it is fresh: {due:?}");
         let Some(plan) = plan else { return true };
         self.s.tlp_done(&mut cx, &mut self.path, retrans);
         self.leave(&plan, before)
@@ -372,7 +374,7 @@ impl Net {
             self.due = Some(due);
             self.post_turn();
         } else {
-            self.catch_up(&due);
+            self.catch_up(&due, false);
         }
     }
 
