@@ -91,9 +91,14 @@ fn regex(pattern: &str, letters: &str) -> Result<Regex, String> {
         Some("F") => Language::Fixed,
         _ => Language::Basic,
     };
+    let told = |why: &dyn core::fmt::Display| format!("grep: '{pattern}' is no pattern: {why}");
+    // For grep each of its lines is one.
+    if pattern.contains('\n') {
+        return Err(told(&"it has more than a line; -e takes one each"));
+    }
     let mut text = match language {
-        Language::Basic => translated(pattern, true),
-        Language::Extended => translated(pattern, false),
+        Language::Basic => translated(pattern, true).map_err(|why| told(&why))?,
+        Language::Extended => translated(pattern, false).map_err(|why| told(&why))?,
         Language::Fixed => regex_lite::escape(pattern),
     };
     if letters.contains('w') {
@@ -103,41 +108,108 @@ fn regex(pattern: &str, letters: &str) -> Result<Regex, String> {
         text = format!("^(?:{text})$");
     }
     let built = RegexBuilder::new(&text).case_insensitive(letters.contains('i')).build();
-    built.map_err(|e| format!("grep: '{pattern}' is no pattern: {e}"))
+    built.map_err(|e| told(&e))
 }
 
 /// A pattern of POSIX in the words of the library, which differ from those of an extended regular expression in sets alone. In a basic one the
-/// operators `( ) { } | + ?` have a backslash in front.
-fn translated(pattern: &str, basic: bool) -> String {
+/// operators `( ) { } | + ?` have a backslash in front. What the library would read as something else than grep is refused.
+///
+/// # Errors
+/// What cannot be had, in a sentence.
+fn translated(pattern: &str, basic: bool) -> Result<String, String> {
     let (mut text, mut chars) = (String::new(), pattern.chars().peekable());
+    // Nothing stands before it that could be repeated: the beginning, of the whole or of a part. And what stands there is a repetition.
+    let (mut begins, mut repeats) = (true, false);
     while let Some(c) = chars.next() {
-        match c {
-            '[' => set(&mut text, &mut chars),
+        let operator = match c {
+            '[' => {
+                set(&mut text, &mut chars)?;
+                None
+            }
             '\\' => match chars.next() {
-                Some(operator) if basic && OPERATORS.contains(operator) => text.push(operator),
-                Some('<' | '>') => text += r"\b",
-                Some(other) => text.extend(['\\', other]),
-                None => text += r"\\",
+                Some(operator) if basic && OPERATORS.contains(operator) => Some(operator),
+                Some('<' | '>') => {
+                    text += r"\b";
+                    None
+                }
+                Some(other) if is_foreign(other) => return Err(format!("\\{other} cannot be had here")),
+                Some(other) => {
+                    text.extend(['\\', other]);
+                    None
+                }
+                None => return Err("a backslash stands at the end".to_owned()),
             },
-            // A star with nothing before it is one.
-            '*' if basic && matches!(text.as_str(), "" | "^") => text += r"\*",
-            c if basic && OPERATORS.contains(c) => text.extend(['\\', c]),
-            c => text.push(c),
+            // In a basic expression anchors are such at the ends alone, and a star with nothing before it is one.
+            '^' if !basic || begins => {
+                text.push('^');
+                begins = true;
+                continue;
+            }
+            '$' if basic && !ends(&chars) => {
+                text += r"\$";
+                None
+            }
+            '^' | '*' if basic && (c == '^' || begins) => {
+                text.extend(['\\', c]);
+                None
+            }
+            '*' => Some('*'),
+            c if OPERATORS.contains(c) && !basic => Some(c),
+            c if OPERATORS.contains(c) => {
+                text.extend(['\\', c]);
+                None
+            }
+            c => {
+                text.push(c);
+                None
+            }
+        };
+        let again = operator.is_some_and(|operator| "*+?{".contains(operator));
+        if again && (begins || repeats) {
+            return Err("there is nothing before a repetition, or another one".to_owned());
         }
+        text.extend(operator);
+        begins = operator.is_some_and(|operator| "(|".contains(operator));
+        repeats = again || operator == Some('}');
     }
-    text
+    Ok(text)
+}
+
+/// What has another meaning for the library behind a backslash than for grep.
+const fn is_foreign(c: char) -> bool {
+    !matches!(c, 'w' | 'W' | 's' | 'S' | 'b' | 'B') && (!c.is_ascii_punctuation() || matches!(c, '`' | '\''))
+}
+
+/// A basic expression, or a part of it, ends here.
+fn ends(rest: &Peekable<Chars<'_>>) -> bool {
+    let mut rest = rest.clone();
+    match rest.next() {
+        None => true,
+        Some(c) => c == '\\' && matches!(rest.next(), Some(')' | '|')),
+    }
 }
 
 /// The characters of a set, up to its end: a backslash is one of them, and so is `]` where it comes first.
-fn set(text: &mut String, chars: &mut Peekable<Chars<'_>>) {
+///
+/// # Errors
+/// What cannot be had, in a sentence.
+fn set(text: &mut String, chars: &mut Peekable<Chars<'_>>) -> Result<(), String> {
+    let from = text.len();
     text.push('[');
     text.extend(chars.next_if_eq(&'^'));
     let mut first = true;
     while let Some(c) = chars.next() {
-        match c {
-            ']' if !first => return text.push(']'),
+        match (c, chars.peek()) {
+            (']', _) if !first => {
+                let inner = text.get(from + 1..).unwrap_or_default();
+                if inner.len() > 1 && inner.starts_with(':') && inner.ends_with(':') {
+                    return Err(format!("a class of characters is [[:space:]], not [{inner}]"));
+                }
+                text.push(']');
+                return Ok(());
+            }
             // [:alpha:] and the like.
-            '[' if chars.peek() == Some(&':') => {
+            ('[', Some(':')) => {
                 text.push('[');
                 for c in chars.by_ref() {
                     text.push(c);
@@ -146,11 +218,13 @@ fn set(text: &mut String, chars: &mut Peekable<Chars<'_>>) {
                     }
                 }
             }
-            ']' | '[' | '\\' | '&' | '~' => text.extend(['\\', c]),
-            c => text.push(c),
+            ('[', Some(kind @ ('.' | '='))) => return Err(format!("[{kind} cannot be had here")),
+            (']' | '[' | '\\' | '&' | '~', _) => text.extend(['\\', c]),
+            (c, _) => text.push(c),
         }
         first = false;
     }
+    Err("a set has no end".to_owned())
 }
 
 #[cfg(test)]
@@ -165,7 +239,7 @@ mod tests {
 
     const TEXT: &str = "#kernel\nTcpActiveOpens                  3                  0.0\n\
         TcpExtTCPTimeouts               12                 0.0\nTcpExtTCPRcvQDrop               1                  0.0\n\
-        a+b(c){1}|?*[x] \\ .\n";
+        a+b(c){1}|?*[x] \\ .\na^b$c a*c\n";
 
     /// As the system's grep does it.
     #[test]
@@ -192,7 +266,6 @@ mod tests {
             "-x~kernel",
             "-F~(c){1}",
             "-F~c.{1}",
-            "*[x",
             "?*",
             "^#",
             "0$",
@@ -207,11 +280,24 @@ mod tests {
             "-qe~Active",
             "-Eq~(12|13)",
             "--~-q",
+            "a^b",
+            "b$c",
+            r"a\^b\$c",
+            "-E~a^b",
+            r"-E~a\^b",
+            r"\(^a\)",
+            r"x\|^a",
+            r"\(c$\)",
+            r"c$\|x",
+            "^*c",
+            r"\(*c\)",
+            "a*c$",
+            r"Act\w*\s",
+            r"Act\W",
+            r"\bTcpA",
+            r"\BActive",
+            r"Opens\>",
         ] {
-            if call == "*[x" {
-                assert!(Grep::parse(&words(call)).is_err(), "a set without an end");
-                continue;
-            }
             let mut grep = Command::new("grep")
                 .env("LC_ALL", "C")
                 .args(words(call))
@@ -241,6 +327,25 @@ mod tests {
             ("-e", "behind it"),
             ("x~file", "'file'"),
             ("-E~(", "no pattern"),
+            ("*[x", "no end"),
+            (r"\d", r"\d"),
+            (r"-E~\t", r"\t"),
+            (r"\n", r"\n"),
+            (r"\x41", r"\x"),
+            (r"\pL", r"\p"),
+            (r"\(a\)\1", r"\1"),
+            (r"\'", r"\'"),
+            (r"a\", "backslash"),
+            ("[[.a.]]", "[."),
+            ("[[=a=]]", "[="),
+            ("[:space:]", "[[:space:]]"),
+            ("-E~(?i)x", "repetition"),
+            (r"\(\?i\)", "repetition"),
+            ("-E~a+?", "repetition"),
+            ("-E~a{2}?", "repetition"),
+            ("-E~*a", "repetition"),
+            ("a\nb", "more than a line"),
+            ("-F~a\nb", "more than a line"),
         ] {
             let told = Grep::parse(&words(call)).unwrap_err();
             assert!(told.contains(why), "{call}: {told}");

@@ -44,6 +44,10 @@ pub(crate) fn commands_of(text: &str, first: usize) -> Result<Vec<Shell>, (usize
                 command.into = Some(target.text);
             }
             Token::Output(_) => {}
+            // What checks nothing would seem to have found it.
+            Token::Pipe if command.words.is_empty() => {
+                return Err((line, "nothing stands before the |".to_owned()));
+            }
             Token::Pipe => command.filters.push(Vec::new()),
             // All that `||` and `&&` join would run there: the one that is looked at says so.
             Token::Background => {
@@ -321,6 +325,17 @@ mod tests {
         let cut: Vec<_> = all.iter().map(|c| (c.line, c.text())).collect();
         let wanted = [(6, "a x;y"), (6, "b"), (8, "d e"), (9, "g 1\n2"), (11, "h#i"), (11, "k")];
         assert_eq!(cut, wanted.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    #[test]
+    fn what_goes_through_a_filter_comes_from_a_command() {
+        for text in ["| grep x", "true\n; | grep x", "2>/dev/null | grep x"] {
+            let (line, what) = commands_of(text, 1).unwrap_err();
+            assert_eq!(
+                (line, what.as_str()),
+                (1 + text.matches('\n').count(), "nothing stands before the |")
+            );
+        }
     }
 
     #[test]

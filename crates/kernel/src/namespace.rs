@@ -113,6 +113,9 @@ pub(crate) fn lacks_sysctl(name: &str) -> Option<String> {
 }
 
 /// The counters of the calling thread's namespace, as `nstat` names them; nobody sums IPv6's up with the others.
+///
+/// # Errors
+/// A file cannot be read, or is not as the kernel writes it.
 pub(crate) fn counters() -> Result<Vec<(String, u64)>, String> {
     let mut all = Vec::new();
     for file in ["netstat", "snmp"] {
@@ -120,11 +123,14 @@ pub(crate) fn counters() -> Result<Vec<(String, u64)>, String> {
         let text = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
         // Of each group a line of names and one of values, with the group's name before both.
         let lines: Vec<&str> = text.lines().collect();
-        for pair in lines.chunks_exact(2) {
-            let (names, values) = (pair[0].split_whitespace(), pair[1].split_whitespace());
+        for pair in lines.chunks(2) {
+            let [names, values] = pair else { return Err(format!("{path}: a group has no values")) };
+            let (names, values) = (names.split_whitespace(), values.split_whitespace());
             let mut both = names.zip(values);
-            let Some((group, _)) = both.next() else { continue };
-            let group = group.trim_end_matches(':');
+            let group = match both.next() {
+                Some((group, same)) if group == same => group.trim_end_matches(':'),
+                _ => return Err(format!("{path}: '{}' is no line of values", pair[1])),
+            };
             // A few of them are settings, perhaps -1.
             all.extend(
                 both.filter_map(|(name, value)| Some((format!("{group}{name}"), value.parse().ok()?))),
@@ -163,7 +169,8 @@ pub(crate) fn set_qdisc(words: &str) -> Result<(), String> {
 /// back: what another script closes meanwhile (the readers of this lock) would stay open that long.
 static COPIES: RwLock<()> = RwLock::new(());
 
-/// Ends what `f` closes at once, whatever other threads start.
+/// Ends what `f` closes at once, whatever [`program`] starts meanwhile. What is closed without it, and what is closed while Python of a snippet
+/// starts (which takes no lock), may stay open until the exec() of a program that starts just then.
 pub(crate) fn without_copies<T>(f: impl FnOnce() -> T) -> T {
     let _no_start = COPIES.read().unwrap_or_else(PoisonError::into_inner);
     f()

@@ -3,13 +3,17 @@
 use lowwater_core::base::counters::Counters;
 use std::fmt::Write as _;
 use std::fs::DirBuilder;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{env, fs, io, process};
 
 /// Groups of `/proc/net/netstat`; those of SCTP have a file of their own, all others are in `/proc/net/snmp`.
 const NETSTAT: [&str; 2] = ["TcpExt", "IpExt"];
 const SCTP: &str = "Sctp";
+
+/// Folders of killed processes that one may meet.
+const LEFT_MAX: u32 = 100;
 
 /// The files of one run, which go with this value.
 #[derive(Debug)]
@@ -21,12 +25,23 @@ impl Files {
     /// Makes the folder of the process's run `run`.
     ///
     /// # Errors
-    /// It cannot be made.
-    pub(crate) fn make(run: usize) -> io::Result<Self> {
-        let folder = env::temp_dir().join(format!("lowwater-packetdrill-{}-{run}", process::id()));
-        // Of this user alone, as what nstat remembers is elsewhere.
-        DirBuilder::new().mode(0o700).create(&folder)?;
-        Ok(Self { folder })
+    /// It cannot be made, in a sentence.
+    pub(crate) fn make(run: usize) -> Result<Self, String> {
+        Self::make_in(&env::temp_dir(), run)
+    }
+
+    fn make_in(here: &Path, run: usize) -> Result<Self, String> {
+        let mut tries = 0;
+        loop {
+            let folder = here.join(format!("lowwater-packetdrill-{}-{run}-{tries}", process::id()));
+            // Of this user alone, as what nstat remembers is elsewhere.
+            match DirBuilder::new().mode(0o700).create(&folder) {
+                Ok(()) => return Ok(Self { folder }),
+                // One that was killed had this process's number, and its folder is still there.
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && tries < LEFT_MAX => tries += 1,
+                Err(e) => return Err(format!("{}: {e}", folder.display())),
+            }
+        }
     }
 
     /// Writes the counters as they are.
@@ -48,19 +63,26 @@ impl Files {
         fs::write(self.folder.join("sctp"), sctp)
     }
 
-    /// What a shell runs before a command that shall see them. IPv6 counts in the same groups here.
-    pub(crate) fn exports(&self) -> String {
-        let file = |name: &str| {
-            let path = self.folder.join(name).to_string_lossy().replace('\'', r"'\''");
-            format!("'{path}'")
-        };
-        format!(
-            "export PROC_NET_SNMP={} PROC_NET_NETSTAT={} PROC_NET_SCTP_SNMP={} PROC_NET_SNMP6=/dev/null NSTAT_HISTORY={}\n",
-            file("snmp"),
-            file("netstat"),
-            file("sctp"),
-            file("history"),
-        )
+    /// What a shell runs before a command that shall see them, in bytes as the folder's name is. IPv6 counts in the same groups here.
+    pub(crate) fn exports(&self) -> Vec<u8> {
+        let mut line = b"export PROC_NET_SNMP6=/dev/null".to_vec();
+        for (variable, name) in [
+            ("PROC_NET_SNMP", "snmp"),
+            ("PROC_NET_NETSTAT", "netstat"),
+            ("PROC_NET_SCTP_SNMP", "sctp"),
+            ("NSTAT_HISTORY", "history"),
+        ] {
+            line.extend_from_slice(format!(" {variable}='").as_bytes());
+            for byte in self.folder.join(name).as_os_str().as_bytes() {
+                match byte {
+                    b'\'' => line.extend_from_slice(br"'\''"),
+                    byte => line.push(*byte),
+                }
+            }
+            line.push(b'\'');
+        }
+        line.push(b'\n');
+        line
     }
 }
 
@@ -129,10 +151,42 @@ mod tests {
             assert_eq!((lines[0].len(), lines[1][at]), (lines[1].len(), value));
         }
         assert!(read("sctp").lines().all(|line| line.starts_with("Sctp") && line.contains('\t')));
-        assert!(Files::make(1_000).is_err(), "it is another run's");
         let folder = files.folder.clone();
-        assert!(files.exports().ends_with('\n') && files.exports().contains("/history'"));
         drop(files);
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn folders_that_somebody_left_are_passed_by_up_to_a_bound() {
+        // Not even this one's name is nobody else's.
+        let Files { folder: here } = &Files::make(1_001).unwrap();
+        let left = (0..LEFT_MAX).map(|_| Files::make_in(here, 0).unwrap());
+        let left: Vec<Files> = left.collect();
+        let last = Files::make_in(here, 0).unwrap();
+        assert!(left.iter().all(|files| files.folder != last.folder));
+        let why = Files::make_in(here, 0).unwrap_err();
+        assert!(why.contains("lowwater-packetdrill-"), "{why}");
+        drop(last);
+        assert!(Files::make_in(here, 0).is_ok());
+        assert!(Files::make_in(&here.join("none"), 0).is_err());
+    }
+
+    #[test]
+    fn a_shell_has_the_names_of_the_files_whatever_bytes_they_have() {
+        let Files { folder: here } = &Files::make(1_002).unwrap();
+        let odd = here.join(std::ffi::OsStr::from_bytes(b"it's \xff"));
+        fs::create_dir(&odd).unwrap();
+        let files = Files::make_in(&odd, 0).unwrap();
+        files.write(&Counters::default()).unwrap();
+        let script = [
+            files.exports().as_slice(),
+            b"cat \"$PROC_NET_SNMP\" \"$PROC_NET_NETSTAT\" \"$PROC_NET_SCTP_SNMP\" && : >\"$NSTAT_HISTORY\"",
+        ]
+        .concat();
+        let done =
+            process::Command::new("sh").arg("-c").arg(std::ffi::OsStr::from_bytes(&script)).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(String::from_utf8(done.stdout).unwrap().contains("Tcp: "));
+        assert!(files.folder.join("history").is_file());
     }
 }

@@ -8,6 +8,7 @@ use crate::machine::{Blocked, Machine, Outcome, Sniffed};
 use bytes::Bytes;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use lowwater_core::base::counters::Counters;
 use lowwater_posix::{Call, Errno, Fd, Reply};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -90,7 +91,12 @@ impl Shared {
 
     /// What the stack did last, for a process that ends before [`Shared::end`]. Nothing where somebody holds the lock for good.
     pub(crate) fn last_words(&self) {
-        drop(self.files().take());
+        let files = match self.counted.try_lock() {
+            Ok(mut files) => files.take(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take(),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        drop(files);
         let mut guard = match self.machine.try_lock() {
             Ok(guard) => guard,
             // The stack panicked in this very call: its records are what is asked for.
@@ -124,24 +130,17 @@ impl Shared {
         }
     }
 
-    /// What a shell runs before a command of the script, so that this finds the stack's counters as they are now; `None` without a machine,
-    /// and where there is no place for files, which is said.
-    pub(crate) fn before_command(&self) -> Option<String> {
+    /// What a shell runs before a command of the script, so that this finds the stack's counters as they are now; `None` without a machine. Where
+    /// there is no place for files the process ends: the command would find the kernel's, and perhaps like them.
+    pub(crate) fn before_command(&self) -> Option<Vec<u8>> {
         let counters = self.with(|machine| machine.counters().clone())?;
         let mut files = self.files();
-        let written = match &*files {
-            Some(files) => files.write(&counters),
-            None => Files::make(self.runs.load(Ordering::Relaxed)).and_then(|made| {
-                made.write(&counters)?;
-                *files = Some(made);
-                Ok(())
-            }),
-        };
-        if let Err(why) = written {
-            say(&format!("commands do not see the stack's counters: {why}"));
-            return None;
+        let exports = written(&mut files, self.runs.load(Ordering::Relaxed), &counters);
+        drop(files);
+        match exports {
+            Ok(exports) => Some(exports),
+            Err(why) => die(&format!("commands cannot see the stack's counters: {why}")),
         }
-        files.as_ref().map(Files::exports)
     }
 
     /// Lets so many microseconds pass.
@@ -273,4 +272,14 @@ impl Shared {
         // After a panic the process ends; until then there is nothing better than what is there.
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Writes the counters into the run's files, which are made where there are none; what a shell runs to find them.
+fn written(files: &mut Option<Files>, run: usize, counters: &Counters) -> Result<Vec<u8>, String> {
+    let files = match files {
+        Some(files) => files,
+        none => none.insert(Files::make(run)?),
+    };
+    files.write(counters).map_err(|e| e.to_string())?;
+    Ok(files.exports())
 }

@@ -5,7 +5,7 @@ use super::{Runner, at, seconds};
 use crate::failure::Failure;
 use crate::names;
 use crate::script::{CallSpec, Value};
-use lowwater_posix::abi::MSG_FASTOPEN;
+use lowwater_posix::abi::{MSG_FASTOPEN, SO_NO_CHECK, SOL_SOCKET};
 use lowwater_posix::{Call, CallId, Errno, Fd, Reply, Started};
 
 /// How long packetdrill waits by the clock for a call that blocks, in microseconds: before another call, and at the end of the script.
@@ -205,6 +205,13 @@ impl Runner<'_> {
                 // As in packetdrill: to listen again changes nothing for the connection under test.
                 if self.fds.listens(first) {
                     self.flows.expect_child(port);
+                }
+                Ok(())
+            }
+            "setsockopt" => {
+                let number = |at: usize| spec.args.get(at).and_then(Value::int);
+                if (number(1), number(2)) == (Some(SOL_SOCKET.into()), Some(SO_NO_CHECK.into())) {
+                    self.note_checks(first);
                 }
                 Ok(())
             }

@@ -1,5 +1,6 @@
 //! What TCP's counters said where there was time between two lines of a script, and how two runs of it differ in the end.
 use super::told;
+use crate::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Counters of Linux that say nothing of how the stack behaves, and why. docs/drill.md has the same table.
@@ -31,6 +32,21 @@ pub fn is_compared(counter: &str) -> bool {
     counter.starts_with(OF_TCP) && NOT_COMPARED.iter().all(|(not, _)| *not != counter)
 }
 
+/// What a target has told of its counters after a line.
+///
+/// # Errors
+/// They cannot be read, or there are none of TCP's.
+pub(super) fn read(
+    line: usize,
+    told: Result<Vec<(String, u64)>, String>,
+) -> Result<Vec<(String, u64)>, Box<Failure>> {
+    let told = told.and_then(|told| match told.iter().any(|(name, _)| is_compared(name)) {
+        true => Ok(told),
+        false => Err("there are none of TCP's".to_owned()),
+    });
+    told.map_err(|why| Failure::new(line, format!("counters cannot be compared: {why}")))
+}
+
 /// Counters by the names of `nstat`.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
@@ -38,6 +54,8 @@ pub(super) struct Counted {
     known: BTreeSet<String>,
     /// By how much each that moved had moved, after the lines where that was seen.
     moves: BTreeMap<String, Vec<(usize, u64)>>,
+    /// By how much each had moved when the run was no longer watched.
+    end: BTreeMap<String, u64>,
 }
 
 impl Counted {
@@ -51,8 +69,19 @@ impl Counted {
         }
     }
 
+    /// What they say when the run is no longer watched.
+    pub(super) fn note_last(&mut self, counters: Vec<(String, u64)>) {
+        self.end = counters.into_iter().filter(|(name, _)| is_compared(name)).collect();
+    }
+
     fn last(&self, name: &str) -> u64 {
-        self.until(name, usize::MAX)
+        self.moves.get(name).and_then(|moves| moves.last()).map_or(0, |(_, moved)| *moved)
+    }
+
+    /// Both had counted the same when they were no longer watched: what is due just after the last line is on one side of a look here and on the
+    /// other side there.
+    fn ends_as(&self, other: &Self, name: &str) -> bool {
+        self.end.get(name).zip(other.end.get(name)).is_some_and(|(mine, theirs)| mine == theirs)
     }
 
     /// By how much a counter had moved after a line.
@@ -77,7 +106,7 @@ pub(super) fn differences(a: &Counted, b: &Counted, text: &str) -> Vec<String> {
     let mut found: BTreeMap<usize, Vec<[String; 2]>> = BTreeMap::new();
     for name in b.known.iter().filter(|name| !unlike.contains(&name.as_str())) {
         let (mine, theirs) = (a.last(name), b.last(name));
-        if mine == theirs {
+        if mine == theirs || a.ends_as(b, name) {
             continue;
         }
         let lines: BTreeSet<usize> = a.lines(name).chain(b.lines(name)).collect();
@@ -124,6 +153,33 @@ mod tests {
             ]
         );
         assert!(differences(&a, &a, "one\n").is_empty());
+    }
+
+    #[test]
+    fn what_is_the_same_when_nobody_watches_any_more_was_only_looked_at_too_early() {
+        let ended = |notes: &[(usize, u64, u64)], (pure, segs)| {
+            let mut counted = run(notes);
+            counted.note_last(at(pure, segs));
+            counted
+        };
+        let (a, b) = (ended(&[(1, 1, 1)], (2, 1)), ended(&[(1, 2, 1)], (2, 1)));
+        assert!(differences(&a, &b, "one\n").is_empty());
+        let told = |a: &Counted, b: &Counted| differences(a, b, "one\n").len();
+        assert_eq!(told(&ended(&[(1, 1, 1)], (1, 1)), &b), 3, "it is apart to the end");
+        assert_eq!(told(&run(&[(1, 1, 1)]), &b), 3, "nobody looked again");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_a_failure() {
+        assert!(read(1, Ok(at(0, 0))).is_ok());
+        let none = vec![("IpInReceives".to_owned(), 3), ("TcpRtoMin".to_owned(), 200)];
+        for (told, why) in
+            [(Ok(none), "none of TCP's"), (Ok(Vec::new()), "none"), (Err("no file".to_owned()), "no file")]
+        {
+            let failure = read(7, told).unwrap_err();
+            assert_eq!(failure.line, 7);
+            assert!(failure.what.contains("counters cannot be compared") && failure.what.contains(why));
+        }
     }
 
     #[test]

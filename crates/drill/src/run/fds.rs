@@ -22,6 +22,8 @@ pub(super) struct Fds {
     /// The stream socket that was made or accepted last.
     latest: Option<i64>,
     listening: BTreeSet<i64>,
+    /// Sockets whose datagrams have no checksum (SO_NO_CHECK).
+    unchecked: BTreeSet<i64>,
     /// The script has made a socket.
     made: bool,
     /// Files of the machine.
@@ -58,6 +60,20 @@ impl Fds {
         self.by_script.remove(&script);
         self.begun.remove(&script);
         self.listening.remove(&script);
+        self.unchecked.remove(&script);
+    }
+
+    /// This socket's datagrams have a checksum from now on, or none.
+    pub(super) fn check(&mut self, script: i64, on: bool) {
+        match on {
+            true => self.unchecked.remove(&script),
+            false => self.unchecked.insert(script),
+        };
+    }
+
+    /// Some socket has asked for datagrams without a checksum.
+    pub(super) fn is_unchecked(&self) -> bool {
+        !self.unchecked.is_empty()
     }
 
     pub(super) fn kind(&self, script: i64) -> Option<Kind> {

@@ -143,7 +143,7 @@ impl<'a> Runner<'a> {
                 self.note_info(event.line);
             }
             if events.peek().is_some_and(|next| self.has_time_before(next.when)) {
-                self.note_counters(event.line);
+                self.note_counters(event.line)?;
             }
         }
         self.last_call()?;
@@ -159,12 +159,14 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// What is sent in the moment after the last line; counters are those of before anything there may be missing.
+    /// What is sent in the moment after the last line; counters are those of before anything there may be missing, and those of its end.
     fn watch(&mut self, script: &Script) -> Result<(), Box<Failure>> {
         let now = self.now();
         self.advance(at(now.saturating_add(record::LATE_US)), 1)?;
-        self.note_counters(script.events.last().map_or(1, |event| event.line));
-        self.advance(at(now.saturating_add(record::WATCHED_US)), 1)
+        let line = script.events.last().map_or(1, |event| event.line);
+        self.note_counters(line)?;
+        self.advance(at(now.saturating_add(record::WATCHED_US)), 1)?;
+        self.note_last_counters(line)
     }
 
     fn init_scripts(&mut self, script: &Script) -> Result<(), Box<Failure>> {

@@ -70,7 +70,8 @@ impl Runner<'_> {
             queued: sent.queued as u64,
             packets: sent.packets as u64,
         };
-        let packet = wire::read(&sent.bytes, sent.at, handed).map_err(|what| Failure::new(line, what))?;
+        let packet = wire::read(&sent.bytes, sent.at, handed, self.fds.is_unchecked());
+        let packet = packet.map_err(|what| Failure::new(line, what))?;
         // As in packetdrill, whose scripts write zeros alone.
         if !self.sniffed.written && packet.as_ref().is_some_and(|packet| has_data(packet, &sent.bytes)) {
             return Err(Failure::new(line, "a packet carries data that no call has written"));

@@ -76,6 +76,11 @@ impl Transcript {
         }
     }
 
+    /// What they say in the end of the moment after the last line.
+    pub(super) fn count_last(&mut self, counters: Vec<(String, u64)>) {
+        self.counted.note_last(counters);
+    }
+
     /// The target has sent a packet.
     pub(super) fn sent(&mut self, packet: &Wire, at: u64) {
         if matches!(&packet.body, Body::Icmp(i) if packet.ip.src.is_ipv6() && OF_THE_LINK.contains(&i.kind)) {

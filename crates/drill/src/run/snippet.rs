@@ -1,7 +1,7 @@
 //! Snippets over the connection under test: which facts they know.
 use super::python::Noted;
 use super::told::{self, Told};
-use super::{Runner, info};
+use super::{Runner, counts, info};
 use crate::failure::Failure;
 use crate::names;
 use crate::py::{self, Env};
@@ -13,6 +13,9 @@ use lowwater_posix::{Call, Fd, Started};
 const TCP_INFO: (i32, i32, i32) = (6, 11, 280);
 const TCP_CC_INFO: (i32, i32, i32) = (6, 26, 64);
 const SO_MEMINFO: (i32, i32, i32) = (1, 55, 36);
+
+/// Datagrams have no checksum.
+const SO_NO_CHECK: (i32, i32, i32) = (1, 11, 4);
 
 /// What a snippet knows of the connection under test.
 pub(super) struct Facts {
@@ -138,10 +141,28 @@ impl Runner<'_> {
     }
 
     /// The same of the counters.
-    pub(super) fn note_counters(&mut self, line: usize) {
+    ///
+    /// # Errors
+    /// They cannot be read: what is not compared would seem alike.
+    pub(super) fn note_counters(&mut self, line: usize) -> Result<(), Box<Failure>> {
         if let Some(record) = &mut self.record {
-            record.count(line, self.host.counters().unwrap_or_default());
+            record.count(line, counts::read(line, self.host.counters())?);
         }
+        Ok(())
+    }
+
+    /// What they say when nobody waits for anything any more.
+    pub(super) fn note_last_counters(&mut self, line: usize) -> Result<(), Box<Failure>> {
+        if let Some(record) = &mut self.record {
+            record.count_last(counts::read(line, self.host.counters())?);
+        }
+        Ok(())
+    }
+
+    /// Takes note of whether a socket's datagrams have a checksum, which a call has just said.
+    pub(super) fn note_checks(&mut self, script: i64) {
+        let value = self.ask(self.fds.live(script), SO_NO_CHECK);
+        self.fds.check(script, value.is_none_or(|value| value.iter().all(|byte| *byte == 0)));
     }
 
     fn ask(&mut self, fd: Fd, (level, name, len): (i32, i32, i32)) -> Option<Vec<u8>> {

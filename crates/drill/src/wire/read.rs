@@ -12,8 +12,14 @@ use lowwater_wire::{checksum, icmp4, icmp6, ipv4, ipv6, protocol};
 /// What is wrong with a part of a packet.
 const FRAGMENT: &str = "the stack sent a fragment, which no script can describe";
 
-/// Reads an IP packet; `None` for what no script speaks of (neighbour discovery, other protocols), `Err` for what is wrong.
-pub(crate) fn read(bytes: &[u8], at: Instant, handed: Handed) -> Result<Option<Wire>, String> {
+/// Reads an IP packet; `None` for what no script speaks of (neighbour discovery, other protocols), `Err` for what is wrong. Where a
+/// socket has asked for it datagrams over IPv4 may be `unchecked` (RFC 768).
+pub(crate) fn read(
+    bytes: &[u8],
+    at: Instant,
+    handed: Handed,
+    unchecked: bool,
+) -> Result<Option<Wire>, String> {
     let broken = |what: &str| format!("the stack sent {what}");
     let (ip, proto, l4) = header(bytes)?;
     let pseudo = || pseudo(ip.src, ip.dst, proto, l4.len());
@@ -31,9 +37,8 @@ pub(crate) fn read(bytes: &[u8], at: Instant, handed: Handed) -> Result<Option<W
         }
         protocol::UDP => {
             let udp = UdpView::parse(l4).map_err(|e| broken(&format!("a bad UDP header: {e:?}")))?;
-            // Over IPv4 it may be left out (RFC 768).
-            let left_out = udp.checksum() == 0 && bytes.first().is_some_and(|first| first >> 4 == 4);
-            if !left_out && !udp.checksum_ok(pseudo()) {
+            let may_lack = unchecked && udp.checksum() == 0 && ip.src.is_ipv4();
+            if !(may_lack || udp.checksum_ok(pseudo())) {
                 return Err(broken("a wrong UDP checksum"));
             }
             let ports = Some((udp.src_port(), udp.dst_port()));

@@ -20,6 +20,18 @@ fn quote(v6: bool, protocol: u8) -> Quote {
 }
 
 #[test]
+fn a_checksum_is_left_out_over_ipv4_alone_and_where_a_socket_wants_it_so() {
+    for (v6, unchecked) in [(false, false), (false, true), (true, false), (true, true)] {
+        let wire = wire(v6, Body::Udp(Udp { src_port: 8, dst_port: 9, len: 10 }));
+        let mut bytes = wire.write().to_vec();
+        let at = if v6 { 46 } else { 26 };
+        bytes[at..at + 2].fill(0);
+        let read = read(&bytes, Instant::ZERO, Handed::default(), unchecked);
+        assert_eq!(read.is_ok(), !v6 && unchecked, "{read:?}");
+    }
+}
+
+#[test]
 fn packets_are_read_as_they_were_written() {
     let options = vec![
         TcpOption::Mss(1_460),
@@ -51,12 +63,13 @@ fn packets_are_read_as_they_were_written() {
         ] {
             let wire = wire(v6, body);
             let bytes = wire.write();
-            let back = read(&bytes, Instant::ZERO, Handed::default()).expect("no mistake").expect("a packet");
+            let back =
+                read(&bytes, Instant::ZERO, Handed::default(), false).expect("no mistake").expect("a packet");
             assert_eq!((back.ip, &back.body), (wire.ip, &wire.body));
             let mut wrong = bytes.to_vec();
             let last = wrong.len() - 1;
             wrong[last] ^= 1;
-            assert!(read(&wrong, Instant::ZERO, Handed::default()).is_err(), "{wire:?}");
+            assert!(read(&wrong, Instant::ZERO, Handed::default(), false).is_err(), "{wire:?}");
             assert!(bytes.len() > icmp_error);
         }
     }
@@ -71,7 +84,7 @@ fn reserved_bits_of_a_segment_are_told() {
     let (sum, borrow) = sum.overflowing_sub(0x0200);
     bytes[32] |= 2;
     bytes[36..38].copy_from_slice(&(sum - u16::from(borrow)).to_be_bytes());
-    let told = read(&bytes, Instant::ZERO, Handed::default()).expect_err("a reserved bit");
+    let told = read(&bytes, Instant::ZERO, Handed::default(), false).expect_err("a reserved bit");
     assert_eq!(told, "the stack sent reserved bits of a TCP header");
 }
 

@@ -8,8 +8,18 @@ const IDLE: u64 = 5_000;
 pub(super) type Counts = Vec<(String, u64)>;
 
 /// Those after a step at `at`, behind which the next is at `next`.
-pub(super) fn of<T: Target>(target: &mut T, (at, next): (u64, u64)) -> Counts {
-    if next.saturating_sub(at) < IDLE { Counts::new() } else { target.counters().unwrap_or_default() }
+///
+/// # Errors
+/// They cannot be read: what is not compared would seem alike.
+pub(super) fn of<T: Target>(target: &mut T, (at, next): (u64, u64)) -> Result<Counts, String> {
+    if next.saturating_sub(at) < IDLE {
+        return Ok(Counts::new());
+    }
+    let told = target.counters().and_then(|told| match told.is_empty() {
+        true => Err("there are none".to_owned()),
+        false => Ok(told),
+    });
+    told.map_err(|why| format!("counters cannot be compared: {why}"))
 }
 
 /// Those that differ, of which the kernel has and say something.

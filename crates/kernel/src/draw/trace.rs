@@ -121,7 +121,7 @@ pub(super) fn run<T: Target>(
         let mut done = Done { at_ns, late, ret, at_once: peer.collect(), ..Done::default() };
         done.info = values(&peer.info(), FIELDS);
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
-        done.counts = counts::of(peer.target, (step.at, next));
+        done.counts = counts::of(peer.target, (step.at, next))?;
         let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
         done.later = pace::pass(&mut peer, (step.at, next), expected);
         stack::note_waits(peer.target, peer.base, &mut done.later);
@@ -167,7 +167,7 @@ pub(super) fn replay(
         peer.target.set_pauses(Vec::new());
         done.info = values(&peer.info(), FIELDS);
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
-        done.counts = counts::of(peer.target, (step.at, next));
+        done.counts = counts::of(peer.target, (step.at, next))?;
         for out in &like_step.later {
             let at_ns = (peer.base + Duration::from_micros(out.at)).nanos_since(begun);
             let [at, step] = [at_ns, like_step.at_ns].map(|ns| begun.plus_nanos(moved(i, ns)));

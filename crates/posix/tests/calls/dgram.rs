@@ -110,6 +110,40 @@ fn datagrams_carry_the_type_of_service_and_the_hops_of_their_socket() {
     ok(&mut host, sendto(s6, b"x", B6, 9));
 }
 
+/// As `udp_send_skb` does it; seen on Linux 6.18.
+#[test]
+fn datagrams_have_no_checksum_while_their_socket_wants_none() {
+    let checksum = |host: &mut Host, call| {
+        ok(host, call);
+        let now = host.now();
+        let bytes = host.next_packet(now).expect("a datagram").bytes;
+        let udp = if bytes[0] >> 4 == 4 { 20 } else { 40 };
+        [bytes[udp + 6], bytes[udp + 7]]
+    };
+    let no_check = |fd, value| setint(fd, SOL_SOCKET, SO_NO_CHECK, value);
+    let mut host = host(A, A6);
+    // Set before the socket has a port, on one that is bound, and on one that is connected.
+    let early = udp(&mut host, AF_INET);
+    ok(&mut host, no_check(early, 1));
+    let (bound, connected) = (udp(&mut host, AF_INET), udp(&mut host, AF_INET));
+    ok(&mut host, bind(bound, A, 7));
+    ok(&mut host, connect(connected, B, 9));
+    for fd in [early, bound, connected] {
+        let one = |fd| if fd == connected { send(fd, b"x", 0) } else { sendto(fd, b"x", B, 9) };
+        if fd != early {
+            assert_ne!(checksum(&mut host, one(fd)), [0; 2]);
+            ok(&mut host, no_check(fd, 1));
+        }
+        assert_eq!(checksum(&mut host, one(fd)), [0; 2]);
+        ok(&mut host, no_check(fd, 0));
+        assert_ne!(checksum(&mut host, one(fd)), [0; 2]);
+    }
+    // Also by way of AF_INET6, where the peer speaks IPv4.
+    let mapped = udp(&mut host, AF_INET6);
+    ok(&mut host, no_check(mapped, 1));
+    assert_eq!(checksum(&mut host, sendto(mapped, b"x", "::ffff:10.0.0.2", 9)), [0; 2]);
+}
+
 /// What names a device counts for the addresses after it, and a group of a link needs one as well (seen on Linux 6.18).
 #[test]
 fn an_address_of_a_link_needs_its_device_once() {

@@ -75,7 +75,7 @@ unsafe extern "C" fn system(command: *const c_char) -> c_int {
     let told = (!command.is_null()).then(|| unsafe { CStr::from_ptr(command) });
     let longer = told.and_then(|told| {
         let exports = guard(|| SHARED.before_command())?;
-        CString::new([exports.as_bytes(), told.to_bytes()].concat()).ok()
+        CString::new([exports.as_slice(), told.to_bytes()].concat()).ok()
     });
     let run = longer.as_ref().map_or(command, |longer| longer.as_ptr());
     // SAFETY: the caller's own string, or one that lives until the call is over.

@@ -106,7 +106,7 @@ pub(super) fn run<T: Target>(
         let mut done = Done { at, ret, at_once: end.collect(), ..Done::default() };
         done.look = end.look();
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
-        done.counts = counts::of(end.target, (step.at, next));
+        done.counts = counts::of(end.target, (step.at, next))?;
         let expected = like.and_then(|like| like.steps.get(i)).map_or(&[][..], |like| &like.later);
         let base = end.base;
         done.later = pace::pass(&mut end, (step.at, next), expected);
@@ -143,7 +143,7 @@ pub(super) fn replay(program: &Program, like: &Trace, (from, by): (usize, i64)) 
         let mut done = Done { at, ret, at_once: end.collect(), ..Done::default() };
         done.look = end.look();
         let next = program.steps.get(i + 1).map_or(program.end, |next| next.at);
-        done.counts = counts::of(end.target, (step.at, next));
+        done.counts = counts::of(end.target, (step.at, next))?;
         for out in &like_step.later {
             // A part of a microsecond was cut off.
             let at = end.instant(shift(i, out.at) + 1);
