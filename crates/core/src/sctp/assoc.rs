@@ -199,7 +199,7 @@ impl Assoc {
         let Some(id) = ticket.addresses.first().and_then(|ip| self.paths.find(*ip)) else { return };
         let path = self.paths.get_mut(id);
         if path.rto.srtt().is_none() && rtt * 3 < path.rto.get() {
-            path.rto.sample(&self.options.rto, rtt);
+            path.rto.sample_prompt(&self.options.rto, rtt);
             path.update_rate(cx);
         }
     }

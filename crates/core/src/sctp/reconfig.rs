@@ -69,7 +69,9 @@ pub(super) struct Request {
     pub(super) path: PathId,
     /// It has not gone since the peer has said that it will do it: who waits for that is no error (section 5.2.7).
     pub(super) promised: bool,
-    /// When it has gone first since then.
+    /// Copies that have left and that the peer has not put off; one that was lost stays among them.
+    pub(super) unheard: u32,
+    /// When the first of them left.
     pub(super) since: Instant,
 }
 
@@ -348,7 +350,8 @@ impl Assoc {
         let reconf = self.reconf();
         reconf.closed = closed.unwrap_or(Closed::Nothing);
         let deadline = Instant::FAR_FUTURE;
-        reconf.request = Some(Request { parts, params, deadline, path, promised: true, since: deadline });
+        let (promised, unheard, since) = (true, 0, deadline);
+        reconf.request = Some(Request { parts, params, deadline, path, promised, unheard, since });
         self.pending.set(Pending::RECONF);
         Ok(())
     }
@@ -362,21 +365,25 @@ impl Assoc {
     pub(super) fn on_request_sent(&mut self, cx: &Cx<'_>, path: PathId) {
         let rto = self.paths.get(path).rto.get();
         if let Some(request) = self.pending.reconf.as_mut().and_then(|reconf| reconf.request.as_mut()) {
-            if request.promised {
+            if request.unheard == 0 {
                 request.since = cx.now;
             }
+            request.unheard = request.unheard.saturating_add(1);
             (request.deadline, request.path, request.promised) = (cx.now + rto, path, false);
         }
     }
 
-    /// The peer will carry the request out: it goes again after a timeout (section 5.2.7).
-    pub(super) fn on_promise(&mut self, cx: &Cx<'_>) {
-        let Some(path) = self.pending.reconf.as_ref().and_then(|r| r.request.as_ref()).map(|r| r.path) else {
-            return;
-        };
-        self.on_request_sent(cx, path);
+    /// The peer will carry the request out: it goes again after a timeout (section 5.2.7). Each copy brings one such answer to what keeps messages
+    /// waiting (`closes`), and it may have been under way while a later copy was carried out.
+    pub(super) fn on_promise(&mut self, cx: &Cx<'_>, closes: bool) {
+        let Some(path) = self.pending.reconf.as_ref().and_then(|reconf| reconf.path()) else { return };
+        let rto = self.paths.get(path).rto.get();
         if let Some(request) = self.pending.reconf.as_mut().and_then(|reconf| reconf.request.as_mut()) {
-            request.promised = true;
+            request.unheard = request.unheard.saturating_sub(closes.into());
+            // Once for each time that it went: who says so again and again would put off for ever what ends a shutdown.
+            if !core::mem::replace(&mut request.promised, true) {
+                request.deadline = cx.now + rto;
+            }
         }
     }
 

@@ -15,6 +15,8 @@ pub struct Rto {
     min_ns: u64,
     /// It was set since somebody last asked ([`Rto::take_set`]).
     set: bool,
+    /// There was a sample of an answer that nobody delays.
+    prompt: bool,
 }
 
 /// Linux's clock granularity (`SCTP_CLOCK_GRANULARITY`, a jiffy at 1,000 Hz).
@@ -25,7 +27,7 @@ impl Rto {
     #[must_use]
     pub const fn new(options: &RtoOptions) -> Self {
         let rto_ns = options.initial_ms as u64 * 1_000_000;
-        Self { srtt_ns: 0, rttvar_ns: 0, rto_ns, min_ns: u64::MAX, set: true }
+        Self { srtt_ns: 0, rttvar_ns: 0, rto_ns, min_ns: u64::MAX, set: true, prompt: false }
     }
 
     /// A sample, never of a chunk that was sent twice (rule C5). Ends the backoff.
@@ -43,6 +45,12 @@ impl Rto {
         self.rttvar_ns = self.rttvar_ns.max(GRANULARITY_NS);
         self.rto_ns = options.bounded(self.srtt_ns.saturating_add(self.rttvar_ns.saturating_mul(4)));
         self.set = true;
+    }
+
+    /// A sample of what is answered at once: the handshake, a HEARTBEAT. SACKs may be late (RFC 9260 section 6.2).
+    pub fn sample_prompt(&mut self, options: &RtoOptions, rtt: Duration) {
+        self.prompt = true;
+        self.sample(options, rtt);
     }
 
     /// T3-rtx ran out, or a HEARTBEAT stayed without answer: rule E2 and section 8.3.
@@ -93,6 +101,12 @@ impl Rto {
         if self.min_ns == u64::MAX { None } else { Some(Duration::from_nanos(self.min_ns)) }
     }
 
+    /// What a round trip has taken at least, as far as is known: nothing while each sample may be one of a delayed SACK.
+    #[must_use]
+    pub const fn least(&self) -> Duration {
+        if self.prompt { Duration::from_nanos(self.min_ns) } else { Duration::ZERO }
+    }
+
     /// Smoothed round-trip time in eighths of a microsecond, 0 when unknown: what the pacer wants.
     #[must_use]
     pub fn srtt8_us(&self) -> u32 {
@@ -116,6 +130,26 @@ mod tests {
         assert_eq!(rto.srtt(), Some(Duration::from_secs(2)));
         // (0.5 + 2) / 2
         assert_eq!(rto.rttvar(), Duration::from_millis(1_250));
+    }
+
+    #[test]
+    fn what_may_be_late_says_nothing_of_the_least() {
+        let options = RtoOptions::new(&Sysctl::default());
+        let mut rto = Rto::new(&options);
+        let ms = Duration::from_millis;
+        let mut least = |prompt: bool, rtt| {
+            if prompt {
+                rto.sample_prompt(&options, rtt);
+            } else {
+                rto.sample(&options, rtt);
+            }
+            rto.least()
+        };
+        assert_eq!(least(false, ms(210)), Duration::ZERO);
+        assert_eq!(
+            (least(true, ms(20)), least(false, ms(10)), least(true, ms(30))),
+            (ms(20), ms(10), ms(10))
+        );
     }
 
     #[test]

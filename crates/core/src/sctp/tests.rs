@@ -673,7 +673,7 @@ fn a_late_forward_tsn_is_known_though_another_stream_has_begun_anew_since() {
     rx.begin_anew(last.plus(9), &[]);
     rx.begin_anew(last.plus(11), &[2]);
     assert_eq!((old(rx, last.plus(9)), old(rx, last.plus(10))), ([true; 3], [false, false, true]));
-    assert_eq!(rx.anew_bytes(), 16);
+    assert_eq!(rx.anew_bytes(), 24);
 }
 
 /// A timeout says something of the length of packets only where something long was out.

@@ -360,6 +360,89 @@ fn reconfig(params: &[Param<'_>]) -> Vec<u8> {
     bytes(&[Chunk::ReConfig(Tlvs::new(&list))])
 }
 
+/// Answers which leave open what a shutdown waits for hold it up no longer than a peer that is silent: nobody may be left to give it up.
+#[test]
+fn no_answer_holds_up_a_shutdown_for_good() {
+    const PERFORMED: u32 = 1;
+    const BAD_NUMBER: u32 = 5;
+    const IN_PROGRESS: u32 = 6;
+    // All was reset, and there are no TSNs; the first part is put off, so that the second has not been looked at.
+    for all in [true, false] {
+        let (mut w, a, b) = pair(1);
+        let ports = (5_000, w.stacks[A].local_addr(a).unwrap().port());
+        let (tag, first) = (w.info(A, a).tags.0, w.info(B, b).cum_tsn.wrapping_add(1));
+        let mut options = w.stacks[A].sctp_options(a).unwrap().clone();
+        options.association_max_retrans = 2;
+        let now = w.now;
+        w.stacks[A].sctp_set_options(now, a, options).unwrap();
+        w.rule = Box::new(|c| {
+            let answer = c.from == B && c.kinds().contains(&kind::RE_CONFIG);
+            if answer { Fate::Lose } else { Fate::Deliver(ms(10)) }
+        });
+        if all {
+            w.stacks[A].sctp_reset_association(now, a).unwrap();
+        } else {
+            w.stacks[A].sctp_reset_streams(now, a, &[3], (true, true)).unwrap();
+            w.send(A, a, b"new", on(3));
+        }
+        w.stacks[A].sctp_shutdown(now, a).unwrap();
+        w.pass(ms(100));
+        assert_eq!(w.info(A, a).state, State::ShutdownPending);
+        let answer = if all {
+            reconfig(&[Param::ResetResponse(first, PERFORMED, None)])
+        } else {
+            let parts = [(first, IN_PROGRESS), (first.wrapping_add(1), BAD_NUMBER)];
+            reconfig(&parts.map(|(number, result)| Param::ResetResponse(number, result, None)))
+        };
+        for _ in 0..60 {
+            w.inject(A, ports, tag, &answer);
+            w.pass(ms(500));
+        }
+        assert_eq!(w.info(A, a).state, State::Closed, "{all}");
+        assert!(w.sent(A, kind::RE_CONFIG) >= 3, "not before the peer had its time");
+    }
+}
+
+/// An answer that puts a request off may have been under way when a later copy of it was carried out: then nobody knows the numbers either.
+#[test]
+fn a_promise_for_one_copy_says_nothing_of_the_next() {
+    for slow in [true, false] {
+        let (mut w, a, b) = pair(1);
+        w.send(A, a, b"early", on(3));
+        w.pass(ms(500));
+        let (mut data, mut answers) = (0, 0);
+        // What comes before the request comes late; its second answer is lost, and the first is as slow as that.
+        w.rule = Box::new(move |c| {
+            if c.from == A && c.kinds().contains(&kind::DATA) {
+                data += 1;
+                return Fate::Deliver(ms(if data == 1 { 800 } else { 10 }));
+            }
+            if c.from != B || !c.kinds().contains(&kind::RE_CONFIG) {
+                return Fate::Deliver(ms(10));
+            }
+            answers += 1;
+            if answers > 1 { Fate::Lose } else { Fate::Deliver(ms(if slow { 1_400 } else { 10 })) }
+        });
+        w.send(A, a, b"old", on(3));
+        w.pass(ms(1));
+        let now = w.now;
+        w.stacks[A].sctp_reset_streams(now, a, &[3], (true, false)).unwrap();
+        w.send(A, a, b"new", on(3));
+        // The second copy leaves after a second; where the first has an answer by then, the shutdown comes before it does.
+        w.pass(ms(if slow { 1_500 } else { 900 }));
+        let now = w.now;
+        w.stacks[B].sctp_shutdown(now, b).unwrap();
+        w.pass(Duration::from_secs(30));
+        let failed =
+            |note: &Notification| matches!(note, Notification::SendFailed(f) if f.data[..] == b"new"[..]);
+        let notes = notes(&mut w, A, a);
+        assert_eq!(notes.iter().any(failed), slow, "{notes:?}");
+        let mut got: Vec<&[u8]> = vec![b"early", b"old", b"new"];
+        got.truncate(if slow { 2 } else { 3 });
+        assert_eq!(w.messages(B, b), got, "{slow}");
+    }
+}
+
 /// Hundreds of requests in one packet: some answers, some notifications, and no more state than of one.
 #[test]
 fn what_a_peer_asks_for_at_will_is_bounded() {

@@ -97,7 +97,7 @@ impl Assoc {
         opening.path = answered;
         let path = self.paths.get_mut(answered);
         if let Some(rtt) = sample {
-            path.rto.sample(&self.options.rto, rtt);
+            path.rto.sample_prompt(&self.options.rto, rtt);
         }
         self.timers.stop_handshake();
         self.set_state(State::CookieEchoed);
@@ -123,7 +123,7 @@ impl Assoc {
         let sample = self.opening.as_ref().and_then(|opening| Some((opening.sent_at?, opening.path)));
         if let Some((at, id)) = sample {
             let path = self.paths.get_mut(id);
-            path.rto.sample(&self.options.rto, cx.now.since(at));
+            path.rto.sample_prompt(&self.options.rto, cx.now.since(at));
             path.update_rate(cx);
         }
         self.establish(cx);

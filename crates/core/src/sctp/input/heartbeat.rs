@@ -58,7 +58,7 @@ impl Assoc {
         }
         path.hb.nonce = 0;
         if bytes[10] == path.hb.asked {
-            path.rto.sample(&self.options.rto, cx.now.since(path.hb.asked_at));
+            path.rto.sample_prompt(&self.options.rto, cx.now.since(path.hb.asked_at));
             path.update_rate(cx);
         }
         self.on_alive(id, true);

@@ -250,19 +250,23 @@ impl Assoc {
         let Some(part) = self.pending.reconf.as_ref().and_then(|reconf| reconf.part(number)) else { return };
         let done = result == result::PERFORMED;
         let (ask, last) = (part.ask.clone(), part.last);
-        // Who answers lives; but a promise does not end a shutdown (`on_reconf_timer`).
-        let puts_off = result == result::IN_PROGRESS && self.state == State::ShutdownPending;
-        if let Some(path) = self.pending.reconf.as_ref().and_then(|reconf| reconf.path()) {
-            if puts_off { self.on_put_off(path) } else { self.on_alive(path, false) }
-        }
+        let promise = result == result::IN_PROGRESS;
         let waits = match ask {
-            _ if result == result::IN_PROGRESS => return self.on_promise(cx),
+            _ if promise => true,
             // It has not been looked at, since what stands before it waits.
             _ if result == result::BAD_NUMBER && !self.is_first_part(number) => true,
             Ask::ResetIncoming(_) | Ask::AddIncoming(_) => done,
             Ask::ResetAll => done && next.is_none(),
             Ask::ResetOutgoing(_) | Ask::AddOutgoing(_) => false,
         };
+        // Who answers lives; but what leaves the request open brings a shutdown that waits for it no nearer to its end (`on_reconf_timer`).
+        if let Some(path) = self.pending.reconf.as_ref().and_then(|reconf| reconf.path()) {
+            let puts_off = waits && self.state == State::ShutdownPending;
+            if puts_off { self.on_put_off(path) } else { self.on_alive(path, false) }
+        }
+        if promise {
+            self.on_promise(cx, !matches!(ask, Ask::ResetIncoming(_) | Ask::AddIncoming(_)));
+        }
         if waits {
             return;
         }
@@ -284,15 +288,14 @@ impl Assoc {
     }
 
     /// Nobody answers requests any more, as the peer sends SHUTDOWN, or all is over: ours has failed. One that has met the peer's SHUTDOWN on its way,
-    /// or that the peer has put off, was not carried out. Of any other nobody knows what numbers the peer waits for in streams that were to
+    /// or each copy of which the peer has put off, counts as not carried out. Of any other nobody knows what numbers the peer waits for in streams that were to
     /// begin anew: what was written for them could be acknowledged and never read, so that it fails too.
     pub(in crate::sctp) fn end_request(&mut self, cx: &Cx<'_>) {
         let Some(reconf) = &mut self.pending.reconf else { return };
         let Some(request) = reconf.request.take() else { return };
-        // There and back nothing has ever taken half as long as that, by any path: the peer's answer would be older than its SHUTDOWN.
-        let least =
-            self.paths.iter().filter_map(|(_, path)| path.rto.min_rtt()).min().unwrap_or_default() / 2;
-        if !request.promised && cx.now.since(request.since) >= least {
+        // There and back nothing has ever come in half of that, by any path: the peer's answer would be older than its SHUTDOWN.
+        let least = self.paths.iter().map(|(_, path)| path.rto.least()).min().unwrap_or_default() / 2;
+        if request.unheard > 0 && cx.now.since(request.since) >= least {
             let all = request.parts.iter().any(|part| part.ask == Ask::ResetAll);
             let lost = |info: &SendInfo| reconf.closes(info.stream) && (all || !info.unordered);
             for message in self.tx.queue.take_those(lost) {
