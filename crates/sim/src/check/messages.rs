@@ -1,6 +1,6 @@
 //! Checks that every message of an association arrives once, whole, and in the order of its stream, and all that must.
 use crate::app::pattern;
-use lowwater_core::sctp::RecvInfo;
+use lowwater_core::sctp::{Notification, Outcome, RecvInfo, ResetWhat};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The checker's name in reports.
@@ -26,7 +26,8 @@ pub struct Message {
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     message: Message,
-    /// It has come.
+    /// Some of it has come; all of it.
+    begun: bool,
     came: bool,
     /// Its writer was told that it failed before any of it was sent.
     failed: bool,
@@ -42,8 +43,8 @@ impl Taken {
 #[derive(Debug, Default)]
 struct Flow {
     sent: Vec<Taken>,
-    /// Streams of which a request of their writer (RFC 6525) came to nothing; all of them.
-    undone: (BTreeSet<u16>, bool),
+    /// What a request of the writer (RFC 6525) that came to nothing may have cost: messages before this one, of these streams; of all of them.
+    undone: (BTreeMap<u16, u32>, u32),
     /// Ordered messages of each stream that have not come, nor were passed.
     order: BTreeMap<u16, VecDeque<u32>>,
     received: u64,
@@ -71,6 +72,23 @@ pub fn key((number, writer): Way, index: u32) -> u64 {
 #[must_use]
 pub const fn ppid((number, writer): Way, index: u32) -> u32 {
     number << 24 | (writer as u32) << 23 | index
+}
+
+/// The streams, none for all of them, messages of which may fail with the request of which this tells: nobody knows whether it was carried
+/// out, or the streams that it was to add are not there. One that was refused changes nothing else.
+#[must_use]
+pub fn cost(note: &Notification) -> Option<&[u16]> {
+    match note {
+        Notification::StreamReset { what: ResetWhat::Outgoing, outcome: Outcome::Failed, streams } => {
+            Some(streams)
+        }
+        Notification::AssocReset { outcome: Outcome::Failed, .. } => Some(&[]),
+        // Which streams these are it does not say.
+        Notification::StreamChange { outcome: Outcome::Failed | Outcome::Denied, outgoing: 1.., .. } => {
+            Some(&[])
+        }
+        _ => None,
+    }
 }
 
 const fn parse(ppid: u32) -> (Way, u32) {
@@ -101,31 +119,35 @@ impl Messages {
         if !message.unordered {
             flow.order.entry(message.stream).or_default().push_back(flow.sent.len() as u32);
         }
-        flow.sent.push(Taken { message, came: false, failed: false });
+        flow.sent.push(Taken { message, begun: false, came: false, failed: false });
     }
 
     /// The writer was told that so many bytes of a message were not sent, and never will be. It has failed where that is all of it.
     ///
     /// # Errors
-    /// When it has come.
+    /// When it has come, or some of it.
     pub fn failed(&mut self, way: Way, index: u32, unsent: usize) -> Result<(), String> {
         let flow = self.flows.entry(way).or_default();
         let Some(taken) = flow.sent.get_mut(index as usize) else {
             return Err(format!("message {index} of {way:?} was never sent, and is said to have failed"));
         };
-        taken.failed |= unsent == taken.message.len;
-        if taken.came && unsent > 0 {
+        let whole = unsent == taken.message.len;
+        taken.failed |= whole;
+        if taken.came && unsent > 0 || taken.begun && whole {
             Err(format!("message {index} of {way:?} failed, and has come"))
         } else {
             Ok(())
         }
     }
 
-    /// The writer was told that a request of its own for these streams came to nothing, or for all of them.
+    /// The writer was told that a request of its own for these streams came to nothing, or for all of them: it costs nothing that is written later.
     pub fn undone(&mut self, way: Way, streams: &[u16]) {
-        let (some, all) = &mut self.flows.entry(way).or_default().undone;
-        some.extend(streams);
-        *all |= streams.is_empty();
+        let flow = self.flows.entry(way).or_default();
+        let (written, (some, all)) = (flow.sent.len() as u32, &mut flow.undone);
+        some.extend(streams.iter().map(|stream| (*stream, written)));
+        if streams.is_empty() {
+            *all = written;
+        }
     }
 
     /// The reader of `way` got a part of a message at `offset`, the last one where `eor` says so.
@@ -167,6 +189,7 @@ impl Messages {
             return Err(format!("{}: {end} of {} bytes, its end there: {eor}", what(), sent.len));
         }
         flow.received_bytes += data.len() as u64;
+        taken.begun = true;
         if eor {
             taken.came = true;
             flow.received += 1;
@@ -225,10 +248,9 @@ impl Messages {
                 ));
             }
             // Only a request whose answer nobody waits for any more costs messages that nothing limits.
-            let (some, all) = &flow.undone;
-            let groundless =
-                |t: &Taken| t.failed && t.message.reliable && !all && !some.contains(&t.message.stream);
-            if let Some(at) = flow.sent.iter().position(groundless) {
+            let groundless = |at: &usize| flow.sent[*at].message.reliable && !flow.may_have_cost(*at as u32);
+            let failed = |at: &usize| flow.sent[*at].failed;
+            if let Some(at) = (0..flow.sent.len()).filter(failed).find(groundless) {
                 let message = flow.sent[at].message;
                 return Err(format!(
                     "{way:?}: message {at} ({message:?}) failed, and no request of its stream"
@@ -240,6 +262,13 @@ impl Messages {
 }
 
 impl Flow {
+    /// A request that came to nothing may be why this message failed.
+    fn may_have_cost(&self, index: u32) -> bool {
+        let (some, all) = &self.undone;
+        let stream = self.sent[index as usize].message.stream;
+        index < some.get(&stream).copied().unwrap_or_default().max(*all)
+    }
+
     /// Messages that were given up may be missing before this one, others may not.
     fn in_order(&mut self, stream: u16, index: u32) -> Result<(), String> {
         let waiting = self.order.entry(stream).or_default();
@@ -309,6 +338,42 @@ mod tests {
         assert_eq!(come(&mut m, 2, 0), Ok(()), "it passes what failed");
         assert_eq!(m.finish(), Ok(()));
         assert!(m.failed(WAY, 2, 10).is_err() && m.failed(WAY, 7, 10).is_err());
+    }
+
+    #[test]
+    fn a_request_costs_nothing_that_was_written_later_or_of_which_some_has_come() {
+        let mut m = three();
+        m.complete(WAY);
+        m.undone(WAY, &[0]);
+        assert_eq!((come(&mut m, 0, 0), m.failed(WAY, 2, 10), m.finish()), (Ok(()), Ok(()), Ok(())));
+        m.sent(WAY, message(0, true));
+        assert_eq!(m.failed(WAY, 3, 10), Ok(()));
+        assert!(m.finish().is_err_and(|what| what.contains("no request")), "written later");
+        m.undone(WAY, &[]);
+        assert_eq!(m.finish(), Ok(()));
+        let mut m = three();
+        let info = RecvInfo { ppid: ppid(WAY, 0), ..RecvInfo::default() };
+        let mut data = [0; 10];
+        pattern::fill(key(WAY, 0), 0, &mut data);
+        assert_eq!(m.part(WAY, &info, (0, false), &data[..4]), Ok(()));
+        assert_eq!(m.failed(WAY, 0, 6), Ok(()), "the rest of it");
+        assert!(m.failed(WAY, 0, 10).is_err_and(|what| what.contains("has come")));
+    }
+
+    #[test]
+    fn only_what_nobody_knows_and_streams_that_are_not_added_cost_messages() {
+        let reset = |what, outcome| Notification::StreamReset { what, outcome, streams: vec![3] };
+        let all = |outcome| Notification::AssocReset { outcome, local_tsn: 0, remote_tsn: 0 };
+        let add = |incoming, outgoing, outcome| Notification::StreamChange { outcome, incoming, outgoing };
+        let (outgoing, failed, denied) = (ResetWhat::Outgoing, Outcome::Failed, Outcome::Denied);
+        assert_eq!(cost(&reset(outgoing, failed)), Some(&[3][..]));
+        for note in [all(failed), add(0, 2, failed), add(0, 2, denied)] {
+            assert_eq!(cost(&note), Some(&[][..]), "{note:?}");
+        }
+        let free = [reset(outgoing, denied), reset(ResetWhat::IncomingAsked, failed), all(denied)];
+        for note in free.into_iter().chain([add(2, 0, failed), add(2, 0, denied), add(0, 2, Outcome::Done)]) {
+            assert_eq!(cost(&note), None, "{note:?}");
+        }
     }
 
     #[test]

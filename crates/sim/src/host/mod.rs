@@ -281,7 +281,7 @@ impl Host {
                     capture.packet(outside.host, now, Direction::In, &packet);
                 }
                 if segments::WATCHED {
-                    self.segments.received(&packet);
+                    self.segments.received(&packet, now);
                     self.chunks.received(&packet);
                 }
                 self.core.receive(now, packet);

@@ -5,7 +5,7 @@ use crate::app::{Io, pattern};
 use crate::check::messages::{self, Message, NAME, Way};
 use bytes::Bytes;
 use lowwater_core::base::{Duration, Error, Instant, SocketId};
-use lowwater_core::sctp::{Notification, Outcome, Received, RecvInfo, Reliability, ResetWhat, SendInfo};
+use lowwater_core::sctp::{Notification, Received, RecvInfo, Reliability, SendInfo};
 use std::net::IpAddr;
 
 /// A message that is read in parts: the TSN of its first fragment, its identifier, and how much of it has come.
@@ -269,24 +269,15 @@ impl Side {
     }
 
     fn hear(&mut self, io: &mut Io<'_>, note: &Notification) {
-        let messages = &mut io.ledger.messages;
-        let came_to_nothing = |outcome: &Outcome| *outcome != Outcome::Done;
+        let ledger = &mut io.ledger.messages;
+        if let Some(streams) = messages::cost(note) {
+            ledger.undone(self.way, streams);
+        }
         match note {
             Notification::Path { address, .. } if !self.peers.contains(address) => self.peers.push(*address),
             Notification::SendFailed(failed) if !failed.sent => {
-                let result = messages.failed(self.way, failed.context, failed.data.len());
+                let result = ledger.failed(self.way, failed.context, failed.data.len());
                 io.ledger.check(NAME, io.now, result);
-            }
-            Notification::StreamReset { what: ResetWhat::Outgoing, outcome, streams }
-                if came_to_nothing(outcome) =>
-            {
-                messages.undone(self.way, streams);
-            }
-            // Which streams are not added after all it does not say.
-            Notification::AssocReset { outcome, .. } | Notification::StreamChange { outcome, .. }
-                if came_to_nothing(outcome) =>
-            {
-                messages.undone(self.way, &[]);
             }
             _ => {}
         }

@@ -52,8 +52,10 @@ struct Flow {
     syn: Option<Side>,
     /// What has left before this host's SYN, which it may have overtaken: who is accepted with his SYN may send at once (TCP Fast Open).
     early: Vec<Segment>,
-    /// How far the timestamps of its data are from the milliseconds of their departure.
-    ahead: Option<u32>,
+    /// How far its timestamps are from the milliseconds of their departure, by the one that is least behind; data was compared with that.
+    ahead: Option<(u32, bool)>,
+    /// When the last ICMP error for it came.
+    error: Option<Instant>,
 }
 
 /// All connections of a host.
@@ -65,8 +67,6 @@ pub struct Segments {
     /// Segments of TCP that have left, super-packets by their parts, and how many of them were a SYN-ACK again.
     sent: u64,
     answers_again: u64,
-    /// An ICMP error has come: what it sends again counts as sent when its connection last looked at the clock (`tcp_simple_retransmit`).
-    errors: bool,
     /// The first segment that was wrong.
     wrong: Option<String>,
     /// The first before which numbers were left out: wrong where none was lost in the host.
@@ -142,8 +142,10 @@ impl Segments {
     }
 
     /// A packet comes in. What is damaged says nothing.
-    pub fn received(&mut self, packet: &Packet) {
-        self.errors |= read::is_icmp(packet);
+    pub fn received(&mut self, packet: &Packet, now: Instant) {
+        if let Some(flow) = read::quoted(packet).and_then(|flow| self.flows.get_mut(&flow)) {
+            flow.error = Some(now);
+        }
         let Some(segment) = Segment::read(packet).filter(|s| !s.flags.rst() && read::is_intact(packet))
         else {
             return;
@@ -173,12 +175,7 @@ impl Segments {
         if let Some(gap) = flow.gap(&segment) {
             self.gap.get_or_insert_with(|| format!("{segment}: {gap}"));
         }
-        let mut told = Vec::new();
-        if let Err(what) = flow.stamps_departure(&segment, packet.at)
-            && !self.errors
-        {
-            self.wrong.get_or_insert_with(|| format!("{segment}: {what}"));
-        }
+        let mut told = vec![(flow.stamps_departure(&segment, packet.at), segment.clone())];
         if segment.flags.syn() {
             told.push((flow.opens(&segment), segment));
             for early in core::mem::take(&mut flow.early) {
@@ -241,19 +238,35 @@ impl Flow {
         }
     }
 
-    /// Data says when it leaves: of an echo that is older another transmission would be the cause (RFC 7323 section 4.1).
+    /// Data says when it leaves: of an echo that is older another transmission would be the cause (RFC 7323 section 4.1). What an ICMP error sends
+    /// again counts as sent when its connection last looked at the clock (`tcp_simple_retransmit`), which was no later than the error.
     fn stamps_departure(&mut self, segment: &Segment, at: Instant) -> Result<(), String> {
         if segment.flags.syn() {
             self.ahead = None;
         }
-        let Some(stamps) = segment.options.timestamps.filter(|_| segment.len > 0 && !segment.flags.syn())
-        else {
-            return Ok(());
-        };
+        let Some(stamps) = segment.options.timestamps else { return Ok(()) };
         let ahead = stamps.value.wrapping_sub(at.as_millis() as u32);
-        let usual = *self.ahead.get_or_insert(ahead);
-        let off = (ahead.wrapping_sub(usual) as i32).unsigned_abs();
-        if off > COARSE_MS { Err(format!("its timestamp is {off} ms off its departure")) } else { Ok(()) }
+        let (usual, compared) = self.ahead.get_or_insert((ahead, false));
+        let off = ahead.wrapping_sub(*usual) as i32;
+        if off > 0 {
+            *usual = ahead;
+            if *compared && off > COARSE_MS as i32 {
+                return Err(format!("timestamps of data before it were {off} ms off its departure"));
+            }
+        }
+        if segment.len == 0 || segment.flags.syn() {
+            return Ok(());
+        }
+        let by_error = self
+            .error
+            .is_some_and(|error| !before((error.as_millis() as u32).wrapping_add(*usual), stamps.value));
+        let again = self.own.as_ref().is_none_or(|own| before(segment.seq, own.end));
+        if by_error && again {
+            return Ok(());
+        }
+        *compared = true;
+        let late = off < -(COARSE_MS as i32);
+        if late { Err(format!("its timestamp is {} ms off its departure", -off)) } else { Ok(()) }
     }
 
     /// Numbers that this host leaves out before this segment.

@@ -10,6 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Bytes that hold both headers with all of their options.
 const HEADERS: usize = 128;
+/// Bytes of an ICMP error before what it quotes.
+const ICMP_HEADER: usize = 8;
 
 /// What a segment says.
 #[derive(Clone, Debug)]
@@ -28,25 +30,43 @@ pub(super) struct Segment {
     pub(super) parts: u32,
 }
 
-/// Where TCP begins, and the protocol there; fragments have none.
-fn transport(b: &[u8]) -> Option<usize> {
-    let (at, protocol) = match b.first()? >> 4 {
-        4 if (b.get(6)? & 0x3f, *b.get(7)?) == (0, 0) => (usize::from(b[0] & 15) * 4, *b.get(9)?),
-        6 => (40, *b.get(6)?),
-        _ => return None,
-    };
-    (protocol == protocol::TCP).then_some(at)
+/// Where the payload of IP begins, and its protocol; fragments have none.
+fn payload(b: &[u8]) -> Option<(usize, u8)> {
+    match b.first()? >> 4 {
+        4 if (b.get(6)? & 0x3f, *b.get(7)?) == (0, 0) => Some((usize::from(b[0] & 15) * 4, *b.get(9)?)),
+        6 => Some((40, *b.get(6)?)),
+        _ => None,
+    }
 }
 
-/// The packet is one of ICMP or ICMPv6.
-pub(super) fn is_icmp(packet: &Packet) -> bool {
+/// Where TCP begins.
+fn transport(b: &[u8]) -> Option<usize> {
+    payload(b).filter(|(_, protocol)| *protocol == protocol::TCP).map(|(at, _)| at)
+}
+
+/// Of an ICMP or ICMPv6 error for a segment of TCP: where that came from, and where it was to go.
+pub(super) fn quoted(packet: &Packet) -> Option<(SocketAddr, SocketAddr)> {
     let mut b = [0; HEADERS];
     let n = peek(packet, &mut b);
-    match b[..n] {
-        [first, ref rest @ ..] if first >> 4 == 4 => rest.get(8) == Some(&protocol::ICMP),
-        [_, ref rest @ ..] => rest.get(5) == Some(&protocol::ICMPV6),
-        [] => false,
-    }
+    let b = &b[..n];
+    let (at, protocol) = payload(b)?;
+    // Errors of ICMP that quote: unreachable, time exceeded, parameter problem (RFC 792); of ICMPv6 those below 128 (RFC 4443 section 2.1).
+    let quotes = match (protocol, *b.get(at)?) {
+        (protocol::ICMP, kind) => matches!(kind, 3 | 11 | 12),
+        (protocol::ICMPV6, kind) => kind < 128,
+        _ => false,
+    };
+    let quote = b.get(at + ICMP_HEADER..).filter(|_| quotes)?;
+    let ports = quote.get(transport(quote)?..)?;
+    let port = |n: usize| Some(u16::from_be_bytes([*ports.get(n)?, *ports.get(n + 1)?]));
+    let (src, dst) = if quote[0] >> 4 == 4 {
+        let ip = |n: usize| Some(IpAddr::from(*quote.get(n..)?.first_chunk::<4>()?));
+        (ip(12)?, ip(16)?)
+    } else {
+        let ip = |n: usize| Some(IpAddr::from(*quote.get(n..)?.first_chunk::<16>()?));
+        (ip(8)?, ip(24)?)
+    };
+    Some((SocketAddr::new(src, port(0)?), SocketAddr::new(dst, port(2)?)))
 }
 
 impl Segment {

@@ -58,7 +58,7 @@ fn open() -> Segments {
 }
 
 fn hear(s: &mut Segments, says: Says<'_>) {
-    s.received(&says.packet(Csum::Valid));
+    s.received(&says.packet(Csum::Valid), Instant::ZERO);
 }
 
 fn say(s: &mut Segments, says: Says<'_>) {
@@ -107,6 +107,7 @@ fn what_never_came_is_not_acknowledged() {
     // Damaged on its way, it says nothing.
     s.received(
         &Says { seq: 501, ack: 100, flags: ACK, window: 9, len: 10, ..Says::default() }.packet(Csum::None),
+        Instant::ZERO,
     );
     say(&mut s, Says { ack: 511, flags: ACK, window: 1_000, ..DATA });
     assert!(s.wrong(true).is_err());
@@ -151,30 +152,48 @@ fn timestamps_are_in_all_segments_and_echo_what_came() {
     assert!(after(&[]).contains("timestamps are not as agreed"));
 }
 
+/// An ICMP error of this type for what the host under test has sent from this port.
+fn error(kind: u8, port: u8) -> Packet {
+    let mut packet = Says::default().packet(Csum::Valid).to_bytes()[..20].to_vec();
+    packet[9] = protocol::ICMP;
+    packet.extend([kind, 4, 0, 0, 0, 0, 0, 0]);
+    let mut quote = Says { ours: true, ..Says::default() }.packet(Csum::Valid).to_bytes()[..28].to_vec();
+    quote[21] = port;
+    packet.extend(quote);
+    Packet::received(Bytes::from(packet), Offload::default(), Instant::ZERO)
+}
+
 #[test]
 fn the_timestamp_of_data_is_that_of_its_departure() {
     let stamp = |value: u8| [1, 1, 8, 10, 0, 0, 0, value, 0, 0, 0, 70];
-    // Data at 1,000 ms, and then again at these milliseconds with this timestamp.
-    let again = |ms: u64, value: u8, error: bool| {
+    // A SYN at 990 ms, and then data: its number, when it leaves, and its timestamp. An error comes before the second.
+    let told = |data: &[(u32, u64, u8)], kind: Option<(u8, u8, u64)>| {
         let mut s = Segments::new(true);
+        let at = |says: Says<'_>, ms| Packet { at: Instant::from_millis(ms), ..says.packet(Csum::None) };
         let syn = Says { ours: true, seq: 99, flags: SYN, window: 8_000, ..Says::default() };
-        s.sent(&Says { options: &stamp(10), ..syn }.packet(Csum::None));
-        let peer = Says { ours: false, seq: 500, ack: 100, flags: SYN | ACK, window: 800, ..syn };
+        s.sent(&at(Says { options: &stamp(10), ..syn }, 990));
+        let peer = Says { ours: false, seq: 500, ack: 100, flags: SYN | ACK, window: 8_000, ..syn };
         hear(&mut s, Says { options: &[1, 1, 8, 10, 0, 0, 0, 70, 0, 0, 0, 10], ..peer });
-        if error {
-            let mut packet = Says::default().packet(Csum::Valid).to_bytes().to_vec();
-            packet[9] = protocol::ICMP;
-            s.received(&Packet::received(Bytes::from(packet), Offload::default(), Instant::ZERO));
-        }
-        for (ms, value) in [(1_000, 20), (ms, value)] {
-            let data = Says { flags: ACK, options: &stamp(value), window: 8_000, len: 500, ..DATA };
-            s.sent(&Packet { at: Instant::from_millis(ms), ..data.packet(Csum::None) });
+        for (n, &(seq, ms, value)) in data.iter().enumerate() {
+            if let Some((kind, port, ms)) = kind.filter(|_| n == 1) {
+                s.received(&error(kind, port), Instant::from_millis(ms));
+            }
+            let options = &stamp(value);
+            s.sent(&at(Says { seq, flags: ACK, options, window: 8_000, len: 500, ..DATA }, ms));
         }
         s.wrong(true).err().unwrap_or_default()
     };
-    assert_eq!((again(1_030, 50, false), again(1_030, 46, false)), (String::new(), String::new()));
-    assert!(again(1_030, 40, false).contains("10 ms off its departure"));
-    assert_eq!(again(1_030, 40, true), "");
+    let again = |ms, value, error| told(&[(100, 1_000, 20), (100, ms, value)], error);
+    assert_eq!((again(1_030, 50, None), again(1_030, 46, None)), (String::new(), String::new()));
+    assert!(again(1_030, 40, None).contains("10 ms off its departure"));
+    assert_eq!(again(1_030, 40, Some((3, 1, 1_025))), "");
+    assert!(again(1_030, 40, Some((3, 1, 1_015))).contains("10 ms off"), "it has looked at the clock since");
+    assert!(again(1_030, 40, Some((8, 1, 1_025))).contains("10 ms off"), "no error");
+    assert!(again(1_030, 40, Some((3, 9, 1_025))).contains("10 ms off"), "of another connection");
+    let fresh = told(&[(100, 1_000, 20), (600, 1_030, 40)], Some((3, 1, 1_025)));
+    assert!(fresh.contains("10 ms off"), "nothing was sent again: {fresh}");
+    assert!(told(&[(100, 1_000, 10)], None).contains("10 ms off"), "the first one, by the SYN");
+    assert!(told(&[(100, 1_000, 20), (600, 1_010, 40)], None).contains("before it were 10 ms off"));
 }
 
 #[test]
