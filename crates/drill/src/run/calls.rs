@@ -215,6 +215,11 @@ impl Runner<'_> {
                 }
                 Ok(())
             }
+            // What comes next is from the peer that the socket has now.
+            "connect" if self.fds.kind(first) == Some(Kind::Datagram) => {
+                self.sniffed.datagram = None;
+                Ok(())
+            }
             "close" => {
                 self.fds.remove(first);
                 Ok(())

@@ -26,6 +26,9 @@ pub(super) struct Flow {
     script_isn: u32,
     /// The peer's initial sequence number in the script, once it is known.
     peer_isn: Option<u32>,
+    /// The first number of a SYN that the peer has sent into a connection that was there: a new one begins with it if the stack's answer
+    /// acknowledges it.
+    anew: Option<u32>,
     /// A line of the script has named the first number.
     begun: bool,
     /// The stack's timestamps by the script's.
@@ -47,6 +50,7 @@ impl Flow {
             isn: None,
             script_isn: 0,
             peer_isn: None,
+            anew: None,
             begun: false,
             stamps: BTreeMap::new(),
             label: None,
@@ -68,6 +72,7 @@ impl Flow {
 
     /// Takes note of a packet from the stack: its SYN tells its numbers.
     pub(super) fn learn(&mut self, packet: &Wire) {
+        packet.tcp().into_iter().for_each(|tcp| self.answers(tcp));
         if let Some(tcp) = packet.tcp().filter(|tcp| tcp.flags.syn()) {
             self.isn.get_or_insert(tcp.seq);
         }
@@ -79,6 +84,28 @@ impl Flow {
     /// Takes note of where the peer's numbers begin, the first time.
     pub(super) fn peer_begins(&mut self, script_seq: u32) {
         self.peer_isn.get_or_insert(script_seq);
+    }
+
+    /// The peer has sent a SYN between ends that are known: again, into a connection, or for a new one.
+    pub(super) fn peer_opens(&mut self, script_seq: u32) {
+        if self.isn.is_none() {
+            self.forget();
+            self.peer_begins(script_seq);
+        } else {
+            self.anew = Some(script_seq);
+        }
+    }
+
+    /// The stack takes a SYN of the peer for a new connection, or has none for it, when what it answers acknowledges that SYN with numbers
+    /// that are not the old ones.
+    fn answers(&mut self, tcp: &Tcp) {
+        let Some(anew) = self.anew else { return };
+        let answers = (tcp.flags.syn() || tcp.flags.rst()) && tcp.flags.ack();
+        let acknowledges = tcp.ack == anew.wrapping_add(REMOTE_ISN).wrapping_add(1);
+        if answers && acknowledges && self.isn != Some(tcp.seq) {
+            self.forget();
+            self.peer_begins(anew);
+        }
     }
 
     /// What the stack's numbers are ahead of the script's, in a segment with SYN or without.

@@ -118,8 +118,9 @@ impl Runner<'_> {
         if let Some((src, dst)) = ends {
             let flow = self.flows.turn_to(dst, src).ok_or_else(too_many)?;
             if spec.flags.syn() && !spec.flags.ack() {
-                flow.forget();
-                flow.peer_begins(spec.seq);
+                flow.peer_opens(spec.seq);
+                // What a line with ends has begun is what lines without them speak of.
+                self.flows.take_listener();
                 self.fds.forget_latest();
             }
         } else if let Some(port) = self.flows.take_listener() {

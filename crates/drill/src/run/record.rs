@@ -5,7 +5,7 @@ use super::replied::{self, Replied};
 use super::seconds;
 use super::told::{self, Told};
 use crate::options::TcpOption;
-use crate::wire::{Body, Line, Shown, Wire};
+use crate::wire::{Body, Line, Shown, Tcp, Wire};
 use core::net::SocketAddr;
 use lowwater_core::base::Instant;
 use lowwater_wire::tcp::TcpFlags;
@@ -126,8 +126,9 @@ impl Transcript {
         };
         let talk = self.talk(local, remote);
         let flow = &mut self.talks[talk];
-        // A SYN with another number begins anew.
-        if packet.tcp().is_some_and(|t| t.flags.syn() && flow.live_seq(0) != t.seq) {
+        // A SYN with another number begins anew, and a reset of number 0 is of no connection (RFC 9293 section 3.10.7.1).
+        let begins = |t: &Tcp| t.flags.syn() && flow.live_seq(0) != t.seq;
+        if packet.tcp().is_some_and(|t| begins(t) || (t.flags.rst() && t.seq == 0)) {
             flow.forget();
         }
         flow.learn(packet);
