@@ -274,7 +274,7 @@ impl Host {
     }
 
     /// getsockname(2).
-    fn getsockname(&mut self, fd: Fd) -> Result<Reply, Errno> {
+    pub(crate) fn getsockname(&mut self, fd: Fd) -> Result<Reply, Errno> {
         let sock = self.files.sock(fd)?;
         let any: IpAddr = if sock.v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let addr = match sock.kind {

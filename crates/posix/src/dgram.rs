@@ -167,11 +167,13 @@ impl Host {
         let patient = !(p.hurries(sock.nonblocking, None) || write.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.sndtimeo, sock.shut & 2 != 0);
         // Of IPv6 that comes when the packet is made, behind whom it is for (`ip6_append_data`).
-        if write.len > LEN_MAX && !sock.v6 {
+        let by_v4 = !sock.v6 || (!sock.v6only() && write.to.is_some_and(is_for_v4));
+        if write.len > LEN_MAX && by_v4 {
             return Err(Errno::EMSGSIZE);
         }
-        // IPv6 does not look at it, nor at the peer beside AF_UNSPEC (`udpv6_sendmsg`).
-        if write.has(MSG_OOB) && !sock.v6 {
+        // IPv6 does not look at it, nor at the peer beside AF_UNSPEC; what is for IPv4 it hands over before it looks at a port
+        // (`udpv6_sendmsg`).
+        if write.has(MSG_OOB) && by_v4 {
             return Err(Errno::EOPNOTSUPP);
         }
         let to = self.udp_destination(&write, id)?;
@@ -226,6 +228,15 @@ impl Host {
             Err(Error::WouldBlock) => p.wait(self.now, timeout),
             Err(e) => Err(e.into()),
         }
+    }
+}
+
+/// An address of IPv4, or one that has its family and too few bytes.
+fn is_for_v4(name: Name) -> bool {
+    match name {
+        Name::Inet(addr) => addr.ip().to_canonical().is_ipv4(),
+        Name::Padded(_) | Name::Short(IN, _) => true,
+        _ => false,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{FDS_MAX, File};
 use crate::host::Host;
-use crate::poll::{READING, timeout};
+use crate::poll::timeout;
 use lowwater_core::socket::ready_set::{ReadySet, Watch};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,6 +17,9 @@ use std::collections::{BTreeSet, VecDeque};
 const EXCLUSIVE_OK: u32 = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP | EPOLLET | EPOLLEXCLUSIVE;
 /// Most events that one call may ask for (`EP_MAX_EVENTS`).
 const EVENTS_MAX: i32 = i32::MAX / 12;
+
+/// What the sets around a set that has got something are told: who asks for no EPOLLIN is not woken (`ep_poll_safewake`).
+const SET_READY: u32 = EPOLLIN;
 
 /// Epoll sets that may stand within one (`EP_MAX_NESTS`).
 const NESTS_MAX: usize = 4;
@@ -91,7 +94,13 @@ impl Host {
         self.files.note_watch(fd, epfd, true);
         // What is ready already counts as a change.
         let ready = self.readiness(fd).unwrap_or(0);
-        if self.set(epfd)?.wake(fd, ready) {
+        let set = self.set(epfd)?;
+        let stood = set.is_listed(fd);
+        if set.wake(fd, ready) {
+            // The sets around this one hear of what it did not have before (`ep_insert`, `ep_modify`).
+            if !stood {
+                self.wake_fd(epfd, SET_READY);
+            }
             self.wake_blocked(&[]);
         }
         Ok(Reply::ok(0))
@@ -139,7 +148,7 @@ impl Host {
             let sets: Vec<Fd> = self.files.watches().sets_of(fd).collect();
             for set in sets {
                 if self.set(set).is_ok_and(|epoll| epoll.wake(fd, key)) && seen.insert(set) {
-                    woken.push_back((set, READING));
+                    woken.push_back((set, SET_READY));
                 }
             }
         }

@@ -156,9 +156,12 @@ impl Host {
     /// A port for a socket that asks for none: of those whose turn it is, each is asked for by the sockets that have it (one that is bound
     /// only has no object in the stack), of TCP also by what is left of closed ones.
     fn find_port(&mut self, fd: Fd, sock: &Sock, at: IpAddr, ip: Option<IpAddr>) -> Result<u16, Errno> {
+        // Its own TIME-WAIT has its port as those of others have.
+        let waits = self.waits_on(fd)?.map(|left| left.flow).filter(|flow| covers(ip, flow.local_ip));
         let (files, leftovers) = (&self.files, &mut self.leftovers);
         let taken = |flows: &Flows<'_>, port| {
-            others(flows, files, (fd, port)).any(|(b, theirs)| {
+            let own = waits.is_some_and(|flow| flow.local_port == port);
+            own || others(flows, files, (fd, port)).any(|(b, theirs)| {
                 // Of TCP no option shares a port that nobody has asked for (`inet_csk_find_open_port`).
                 meet((sock, SocketAddr::new(at, port)), (b, theirs))
                     && (sock.stream || !share(flows, sock, b))

@@ -1,7 +1,8 @@
 //! Writing to a TCP socket: write, writev, send, sendto, sendmsg (`tcp_sendmsg_locked`).
 use crate::abi::{
     MSG_DONTWAIT, MSG_EOR, MSG_FASTOPEN, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_ZEROCOPY, SCM_CREDENTIALS,
-    SCM_RIGHTS, SO_MARK, SO_PRIORITY, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TXTIME, SOL_SOCKET,
+    SCM_DEVMEM_DMABUF, SCM_RIGHTS, SO_MARK, SO_PRIORITY, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TXTIME,
+    SOL_SOCKET,
 };
 use crate::block::Progress;
 use crate::call::{Call, Control, Fd, Name, Piece, Reply, SendKind, joined};
@@ -95,6 +96,8 @@ fn is_strange(control: &Control) -> bool {
         _ if control.level != SOL_SOCKET => false,
         SO_MARK | SO_PRIORITY => !int,
         SCM_RIGHTS | SCM_CREDENTIALS => false,
+        // Memory of a device, of which there is none: number 0 says so.
+        SCM_DEVMEM_DMABUF => word(control) != Some(0),
         // Streams leave by their pace all the same, and datagrams by none.
         SO_TXTIME => control.data.len() != 8,
         SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => word(control).is_none_or(|flags| flags & !TX_RECORD != 0),

@@ -56,8 +56,10 @@ impl Host {
             self.files.sock_mut(fd)?.bound = Some(addr);
             self.files.index(fd);
         } else if let Err(errno) = self.take_port(fd, addr) {
-            // The address of before is forgotten, too (`inet_reset_saddr`).
-            self.files.sock_mut(fd)?.bound = None;
+            // The address of before is forgotten, too (`inet_reset_saddr`), its port is not.
+            let port = self.getsockname(fd)?.addr.map_or(0, |told| told.port());
+            let sock = self.files.sock_mut(fd)?;
+            (sock.bound, sock.knobs.past.port) = (None, port);
             self.files.index(fd);
             self.leave_behind(waits_on);
             return Err(errno);

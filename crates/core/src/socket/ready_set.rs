@@ -125,6 +125,11 @@ impl<K: Ord + Copy> ReadySet<K> {
         }
     }
 
+    /// It stands on the list of names that may have something.
+    pub fn is_listed(&self, name: K) -> bool {
+        self.items.get(&name).is_some_and(|item| item.ticket.is_some())
+    }
+
     /// Something about `name` changed; true when it is watched for that.
     pub fn wake(&mut self, name: K, change: u32) -> bool {
         let Some(item) = self.items.get(&name) else { return false };

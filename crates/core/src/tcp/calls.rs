@@ -408,10 +408,10 @@ impl Conn {
     /// [`Error::Invalid`] when there is none, it was read before, or SO_OOBINLINE is set; [`Error::WouldBlock`] when its pointer
     /// came before it; [`Error::NotConnected`].
     pub fn recv_oob(&mut self, peek: bool) -> Result<Option<u8>, Error> {
-        // Without a connection the byte stays where it is.
+        // Without a connection the byte stays where it is, and what has not come is not asked for any more.
         let gone = self.state == State::Close && !self.rx.fin_reached();
         match self.rx.recv_urgent(peek || gone)? {
-            Some(_) if gone => Err(Error::NotConnected),
+            _ if gone => Err(Error::NotConnected),
             Some(byte) => Ok(Some(byte)),
             None if self.state == State::Close || self.app.rcv_shutdown || self.rx.fin_reached() => Ok(None),
             None => Err(Error::WouldBlock),

@@ -361,8 +361,12 @@ impl Host {
             let room = u32::try_from(room).unwrap_or(u32::MAX);
             self.change(fd, |o| {
                 o.rcvlowat = mark;
-                if o.rcvbuf.is_none() {
-                    o.rcvlowat_room = o.rcvlowat_room.max(room);
+                if o.rcvbuf.is_none() && room > o.rmem.max(o.rcvlowat_room) {
+                    o.rcvlowat_room = room;
+                    // And so does a bound of the window.
+                    if o.window_clamp != 0 {
+                        o.window_clamp = o.window_clamp.max(mark);
+                    }
                 }
             })?;
         }
