@@ -335,6 +335,8 @@ impl Host {
             let (id, key) = match event {
                 // A change of state wakes whoever waits for anything (`sock_def_wakeup`), a FIN among them (`tcp_fin`), but not what comes later.
                 Event::Readable(id) if self.has_just_closed(id) => (id, ANY),
+                // An error of datagrams is told whoever waits for anything, each anew (`sock_def_error_report`).
+                Event::Readable(id) if self.has_just_failed(id) => (id, ANY),
                 Event::Readable(id) | Event::Accepted(id) => (id, EPOLLIN | EPOLLPRI | EPOLLRDNORM),
                 Event::Writable(id) => (id, EPOLLOUT | EPOLLWRNORM),
                 Event::Connected(id) | Event::Closed(id) | Event::Gone(id) => (id, ANY),
@@ -380,6 +382,16 @@ impl Host {
         }
         let sock = self.files.fd_of(id).and_then(|fd| self.files.sock_mut(fd).ok());
         sock.is_none_or(|sock| !core::mem::replace(&mut sock.knobs.past.fin_told, true))
+    }
+
+    /// An error of a datagram socket has come that nobody has been told of so far.
+    fn has_just_failed(&mut self, id: SocketId) -> bool {
+        let told = self.stack.udp_errors_told(id);
+        if told == 0 {
+            return false;
+        }
+        let sock = self.files.fd_of(id).and_then(|fd| self.files.sock_mut(fd).ok());
+        sock.is_some_and(|sock| core::mem::replace(&mut sock.knobs.past.errors_told, told) != told)
     }
 }
 

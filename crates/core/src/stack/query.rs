@@ -453,6 +453,15 @@ impl Stack {
             _ => Err(Error::Unsupported),
         }
     }
+
+    /// How many errors a datagram socket was told of, modulo 2^32, also while another was pending; 0 of any other.
+    #[must_use]
+    pub fn udp_errors_told(&self, id: SocketId) -> u32 {
+        match self.sockets.get(id).map(|entry| &entry.socket) {
+            Some(Socket::Udp(udp)) => udp.errors.told,
+            _ => 0,
+        }
+    }
 }
 
 const fn sctp_memory(options: &SctpOptions) -> Memory {

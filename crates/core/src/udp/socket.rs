@@ -60,6 +60,8 @@ pub struct Errors {
     pub pending: Option<Error>,
     /// IP_RECVERR and IPV6_RECVERR.
     pub asked: [bool; 2],
+    /// How many have been told so far, modulo 2^32: one that comes while another is pending is news, too.
+    pub told: u32,
 }
 
 /// IP_MTU_DISCOVER of a datagram socket.
@@ -179,7 +181,7 @@ impl UdpSocket {
             remote: None,
             discovery: [MtuDiscovery::Want; 2],
             marks: [Marks { tos: 0, ttl: None, priority: None, unchecked: false }; 2],
-            errors: Errors { pending: None, asked: [false; 2] },
+            errors: Errors { pending: None, asked: [false; 2], told: 0 },
             buffers: (sysctl.rmem_default, sysctl.wmem_default),
             received: VecDeque::new(),
             received_charge: 0,
@@ -316,6 +318,7 @@ impl UdpSocket {
         let told = self.errors.asked[usize::from(v6)] || (hard && self.remote.is_some());
         if told {
             self.errors.pending = Some(error);
+            self.errors.told = self.errors.told.wrapping_add(1);
         }
         told
     }
