@@ -9,8 +9,8 @@ fn run(program: &str) {
 }
 
 #[test]
-fn axum_over_rustls() {
-    run(env!("CARGO_BIN_EXE_axum_rustls"));
+fn two_stacks_in_a_process() {
+    run(env!("CARGO_BIN_EXE_hello"));
 }
 
 #[test]

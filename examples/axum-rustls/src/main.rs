@@ -1,6 +1,6 @@
 //! An axum server over rustls on a user-space TCP stack.
 //!
-//! `cargo run -p lowwater-examples --bin axum_rustls` asks it one question over a link in memory and checks the answer.
+//! `cargo run -p lowwater-axum-rustls` asks it one question over a link in memory and checks the answer.
 //! With the name of a TUN as argument it serves https://10.9.0.2 to the kernel's programs instead (`curl -k`).
 #![forbid(unsafe_code)]
 use axum::{Router, extract::ConnectInfo, routing::get};
