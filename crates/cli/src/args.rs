@@ -8,7 +8,7 @@ use crate::rates;
 use crate::script_options::ScriptOptions;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgGroup, Args, Error, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory as _, Error, FromArgMatches as _, Parser, Subcommand};
 use lowwater::sctp::SctpCongestionKind;
 use lowwater_core::base::Sysctl;
 use lowwater_core::base::near::nearest;
@@ -118,8 +118,23 @@ pub(crate) struct Cli {
 impl Cli {
     /// The command line; one that makes no sense ends the program with what is wrong about it.
     pub(crate) fn of_process(experiments: &[&str]) -> Self {
-        Self::try_parse().unwrap_or_else(|wrong| hinted(wrong, experiments).exit())
+        let found = command().try_get_matches().and_then(|found| Self::from_arg_matches(&found));
+        found.unwrap_or_else(|wrong| hinted(wrong, experiments).exit())
     }
+}
+
+/// As clap is to read it. The options of runs are `lab`'s too, so that they may stand before `run`; the help of `list`, which
+/// refuses them, does not show them.
+fn command() -> clap::Command {
+    let mut all = Cli::command();
+    // Only then have the commands below `lab` what is said to be global.
+    all.build();
+    let of_list = |option: clap::Arg| match option.get_id().as_str() {
+        "json" => option.help("One JSON object per experiment on stdout, and nothing else"),
+        "help" => option,
+        _ => option.hide(true),
+    };
+    all.mut_subcommand("lab", |lab| lab.mut_subcommand("list", |list| list.mut_args(of_list)))
 }
 
 /// The name of an experiment in the place of `run` is told what is missing.
@@ -486,7 +501,6 @@ pub(crate) fn unknown_setting(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -494,7 +508,8 @@ mod tests {
     }
 
     fn refused(words: &[&str]) -> String {
-        let wrong = Cli::try_parse_from([&["lowwater"], words].concat()).expect_err("it makes no sense");
+        let words = [&["lowwater"], words].concat();
+        let wrong = command().try_get_matches_from(words).expect_err("it makes no sense");
         hinted(wrong, &["small-queues", "bulk"]).to_string()
     }
 
@@ -515,6 +530,27 @@ mod tests {
         }
         let both = refused(&["serve", "--tun", "a", "--packet", "b", "--addr", "10.0.0.1/24"]);
         assert!(both.contains("cannot be used with"), "{both}");
+    }
+
+    #[test]
+    fn a_command_shows_the_options_that_it_takes() {
+        let help = |words: &[&str]| refused(&[words, &["--help"]].concat());
+        let (list, run, lab) = (help(&["lab", "list"]), help(&["lab", "run"]), help(&["lab"]));
+        for option in
+            ["--variant", "--set", "--base", "--alone", "--seed", "--seeds", "--uml", "--out", "--report"]
+        {
+            assert!(
+                !list.contains(option) && run.contains(option) && lab.contains(option),
+                "{option}: {list}"
+            );
+        }
+        assert!(
+            list.contains("--json") && list.contains("--help") && list.contains("per experiment"),
+            "{list}"
+        );
+        assert!(run.contains("per run on stdout"), "{run}");
+        let by_word = refused(&["help", "lab", "list"]);
+        assert!(by_word.contains("--json") && !by_word.contains("--variant"), "{by_word}");
     }
 
     /// clap breaks what is longer than the terminal: a line of prose is a whole one, and an example fits.

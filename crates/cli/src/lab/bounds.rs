@@ -1,5 +1,5 @@
 //! Figures out of the bounds that must hold beside Linux's.
-use super::catalog::{Bound, Shown};
+use super::catalog::{Bound, Column, Shown};
 use super::runs::{Done, Given};
 use core::fmt;
 use serde_json::{Value, json};
@@ -8,49 +8,104 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct OutOfBounds {
     shown: &'static Shown,
+    /// Where the tables have it, whose words and unit sentences take.
+    column: Option<&'static Column>,
     value: f64,
     linux: f64,
+    clock: Clock,
     /// Linux's by a still clock, where that is known and did not judge.
     still: Option<f64>,
 }
 
+/// By what clock the guest ran whose figure judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clock {
+    /// The host's: what kept its one processor from the guest is in the figure.
+    Host,
+    /// One that stands still while the guest works: the figure is what Linux decides.
+    Still,
+}
+
 impl OutOfBounds {
-    /// As JSON has it: how little and how much would have been within them, `null` where there is no such limit.
+    /// As JSON has it: how little and how much would have been within them, `null` where there is no such limit; the same
+    /// beside Linux by a still clock, where that is known and did not judge; and what there is to say about Linux's figure.
     pub(super) fn json(&self) -> Value {
-        let Self { shown, value, linux, still } = self;
-        let (least, most) = shown.bound.limits(*linux);
-        json!({"figure": shown.figure, "value": value, "linux": linux, "linux_still": still, "at_least": least, "at_most": most})
+        let Self { shown, value, linux, still, .. } = *self;
+        let (least, most) = shown.bound.limits(linux);
+        let by_still = still.map(|linux| {
+            let (least, most) = shown.bound.limits(linux);
+            json!({"linux": linux, "at_least": least, "at_most": most, "holds": shown.bound.holds(value, linux)})
+        });
+        json!({
+            "figure": shown.figure, "value": value, "linux": linux, "linux_still": still, "at_least": least, "at_most": most,
+            "by_still_clock": by_still, "about_linux": self.about_linux(),
+        })
+    }
+
+    fn is_out(&self) -> bool {
+        !self.shown.bound.holds(self.value, self.linux)
+    }
+
+    /// Beside the figure of a machine that other work disturbed it is out, beside the undisturbed one it is not.
+    fn is_only_by_the_hosts_clock(&self) -> bool {
+        self.still.is_some_and(|still| self.shown.bound.holds(self.value, still))
+    }
+
+    /// What the tables call it.
+    fn name(&self) -> String {
+        self.column.map_or_else(|| self.shown.figure.to_owned(), Column::title)
+    }
+
+    /// A value in the unit of the tables; bytes are whole.
+    fn text(&self, value: f64) -> String {
+        let unit = self.column.map_or(1.0, |column| column.unit);
+        if unit == 1.0 && self.shown.figure.contains("bytes") {
+            return format!("{value:.0}");
+        }
+        let text = format!("{:.3}", value / unit);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+
+    /// The limits beside a figure of Linux's.
+    fn asked(&self, linux: f64) -> String {
+        match self.shown.bound.limits(linux) {
+            (None, Some(most)) => format!("at most {}", self.text(most)),
+            (Some(least), None) => format!("at least {}", self.text(least)),
+            (least, most) => {
+                let [least, most] = [least, most].map(|limit| self.text(limit.unwrap_or(linux)));
+                format!("{least} to {most}")
+            }
+        }
+    }
+
+    /// Whether the machine that Linux ran on may be what the difference shows; nothing where it is not.
+    fn about_linux(&self) -> Option<String> {
+        let still = match (self.clock, self.still) {
+            (Clock::Still, _) => return None,
+            (Clock::Host, None) => {
+                return Some(
+                    "Linux was measured by the host's clock, not by a still one: what its machine adds to the figure is not known"
+                        .to_owned(),
+                );
+            }
+            (Clock::Host, Some(still)) => still,
+        };
+        let (asked, has) = (self.asked(still), self.text(still));
+        Some(match self.is_only_by_the_hosts_clock() {
+            true => format!(
+                "by a still clock, which no machine disturbs, Linux has {has}, and ours is within the same bound of it ({asked})"
+            ),
+            false => format!("so it is beside Linux by a still clock ({has}: {asked})"),
+        })
     }
 }
 
 impl fmt::Display for OutOfBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shown, value, linux, still } = self;
-        let text = |value: &f64| figure_text(shown.figure, *value);
-        write!(f, "{} {} where Linux has {} and {}", shown.figure, text(value), text(linux), shown.bound)?;
-        match still {
-            Some(still) => write!(f, "; by a still clock Linux has {}", text(still)),
-            None => Ok(()),
-        }
-    }
-}
-
-/// A figure's value; bytes are whole.
-fn figure_text(figure: &str, value: f64) -> String {
-    if figure.contains("bytes") {
-        return format!("{value:.0}");
-    }
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AtMost(times) => write!(f, "at most {times} times as much is to be shown"),
-            Self::AtLeast(times) => write!(f, "at least {times} times as much is to be shown"),
-            Self::Near(part) => write!(f, "{} % more or less is to be shown", part * 100.0),
-        }
+        let Self { shown, value, linux, .. } = *self;
+        let (name, value, has) = (self.name(), self.text(value), self.text(linux));
+        write!(f, "{name} {value}; asked for: {} ({} {has})", self.asked(linux), shown.bound.words())?;
+        self.about_linux().map_or(Ok(()), |about| write!(f, "; {about}"))
     }
 }
 
@@ -102,10 +157,12 @@ fn compared(done: &Done) -> Vec<OutOfBounds> {
     let of = |shown: &'static Shown| {
         let value = done.figures.as_ref()?.get(shown.figure)?;
         let plan = &done.plan;
-        let still =
-            plan.variant.still.iter().find(|(name, _)| *name == shown.figure).map(|(_, value)| *value);
-        let still = still.filter(|_| plan.linux_now.is_empty());
-        Some(OutOfBounds { shown, value, linux: plan.linux(shown.figure)?, still })
+        let is_now = plan.linux_now.iter().any(|(name, _)| name == shown.figure);
+        let mut still = plan.variant.still.iter().filter(|(name, _)| *name == shown.figure && !is_now);
+        let still = still.next().map(|(_, value)| *value);
+        let column = plan.experiment.columns.iter().find(|column| column.figure == shown.figure);
+        let clock = if is_now && plan.linux_now_still { Clock::Still } else { Clock::Host };
+        Some(OutOfBounds { shown, column, value, linux: plan.linux(shown.figure)?, clock, still })
     };
     done.plan.experiment.shows.iter().filter_map(of).collect()
 }
@@ -114,16 +171,43 @@ fn compared(done: &Done) -> Vec<OutOfBounds> {
 pub(super) fn out_of_bounds(done: &Done) -> Option<Vec<OutOfBounds>> {
     let mut all = compared(done);
     let any = !all.is_empty();
-    all.retain(|out| !out.shown.bound.holds(out.value, out.linux));
+    all.retain(OutOfBounds::is_out);
     any.then_some(all)
+}
+
+/// Why nothing of a run is compared although Linux's figures are there, as JSON has it.
+pub(super) fn not_compared(done: &Done) -> Option<String> {
+    if let Some((linux, ours)) = behind(done) {
+        return Some(slow(linux, ours));
+    }
+    let plan = &done.plan;
+    let is_known =
+        !plan.variant.linux.is_empty() && plan.linux_now.is_empty() && !plan.experiment.shows.is_empty();
+    match plan.given {
+        Given::More if is_known => Some(ANOTHER.to_owned()),
+        Given::Times if is_known => Some(SHORTER.to_owned()),
+        _ => None,
+    }
+}
+
+/// Linux beside a run that `--set` made another.
+const ANOTHER: &str = "Linux was measured without this --set";
+/// Linux beside a run of another time.
+const SHORTER: &str = "Linux's figures (\"full\") are of a run with another warm-up and measured time";
+
+/// A kernel that did not keep up.
+fn slow(linux: f64, ours: f64) -> String {
+    format!(
+        "Linux brought {linux:.0} Mbit/s of our {ours:.0} in user mode, and before a line that is not full there is no queue to compare"
+    )
 }
 
 /// The lines below a table: what is out of bounds, and where nothing is, how much was compared; and what was not, since
 /// this run's Linux was too slow, or ran something else.
 pub(super) fn lines(done: &[&Done]) -> Option<String> {
-    let slow = done.iter().filter_map(|d| behind(d).map(|(linux, ours)| (d.plan.called(), linux, ours)));
-    let slow = slow.map(|(name, linux, ours)| {
-        format!("not compared: {name}: Linux brought {linux:.0} Mbit/s of our {ours:.0} in user mode")
+    let slow = done.iter().filter_map(|d| {
+        let (linux, ours) = behind(d)?;
+        Some(format!("not compared: {}: {}", d.plan.called(), slow(linux, ours)))
     });
     let all: Vec<_> =
         verdicts(done).into_iter().chain(slow).chain(others(done)).chain(aborted(done)).collect();
@@ -140,13 +224,11 @@ fn others(done: &[&Done]) -> Vec<String> {
     let mut lines = Vec::new();
     let (another, shorter) = (names(Given::More), names(Given::Times));
     if !another.is_empty() {
-        lines.push(format!("not compared: {another}: Linux was measured without this --set"));
+        lines.push(format!("not compared: {another}: {ANOTHER}"));
     }
     if !shorter.is_empty() && done.iter().any(|d| !d.plan.experiment.shows.is_empty()) {
         let name = done[0].plan.experiment.name;
-        lines.push(format!(
-            "not compared: Linux's figures (\"full\") are of a run with another warm-up and measured time: lowwater lab run {name}"
-        ));
+        lines.push(format!("not compared: {SHORTER}: lowwater lab run {name}"));
     }
     lines
 }
@@ -164,18 +246,30 @@ fn aborted(done: &[&Done]) -> Vec<String> {
     done.iter().filter_map(of).collect()
 }
 
+/// What is out of bounds, those in front of which Linux's own figures do not agree; how many are not; nothing where none was compared.
 fn verdicts(done: &[&Done]) -> Option<String> {
     let count: usize = done.iter().map(|d| compared(d).len()).sum();
-    let told = |d: &&Done| {
+    let of = |d: &&Done| {
         let all = out_of_bounds(d).unwrap_or_default().into_iter();
-        all.map(|out| format!("out of bounds: {}: {out}", d.plan.called())).collect::<Vec<_>>()
+        all.map(|out| (d.plan.called(), out)).collect::<Vec<_>>()
     };
-    let lines: Vec<_> = done.iter().flat_map(told).collect();
-    match lines.is_empty() {
-        _ if count == 0 => None,
-        true => Some(format!("out of bounds beside Linux: none of {count} figures ({})", bounds(done))),
-        false => Some(lines.join("\n")),
+    let out: Vec<_> = done.iter().flat_map(of).collect();
+    if out.is_empty() {
+        return (count > 0)
+            .then(|| format!("out of bounds beside Linux: none of {count} figures ({})", bounds(done)));
     }
+    let (clock, real): (Vec<_>, Vec<_>) = out.iter().partition(|(_, out)| out.is_only_by_the_hosts_clock());
+    let besides = match clock.len() {
+        0 => String::new(),
+        n => format!(", and {n} by the host's clock alone"),
+    };
+    let lines =
+        [format!("beside Linux: {} of {count} figures are out of bounds{besides}", real.len())].into_iter();
+    let told = |(what, all): (&str, Vec<&(String, OutOfBounds)>)| {
+        all.into_iter().map(|(run, out)| format!("{what}: {run}: {out}")).collect::<Vec<_>>()
+    };
+    let kinds = [("out of bounds", real), ("out of bounds by the host's clock alone", clock)];
+    Some(lines.chain(kinds.into_iter().flat_map(told)).collect::<Vec<_>>().join("\n"))
 }
 
 /// The bounds of what was compared, each with its figures: one of a single side says so, since what is far from Linux's on the other side is
@@ -214,6 +308,7 @@ mod tests {
             replaced: Vec::new(),
             asked: Arc::default(),
             linux_now: linux_now.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+            linux_now_still: true,
             linux_failed: None,
             role: Role::Alone,
         };
@@ -241,18 +336,92 @@ mod tests {
         assert_eq!(near(&ran(&[("ip_out_requests", 194.0)], &[("ip_out_requests", 180.0)])), Some(vec![]));
     }
 
+    fn out(
+        experiment: &str,
+        figure: &str,
+        values: (f64, f64),
+        clock: Clock,
+        still: Option<f64>,
+    ) -> OutOfBounds {
+        let experiment = EXPERIMENTS.iter().find(|e| e.name == experiment).expect("it is there");
+        let shown = experiment.shows.iter().find(|s| s.figure == figure).expect("it has a bound");
+        let column = experiment.columns.iter().find(|c| c.figure == figure);
+        OutOfBounds { shown, column, value: values.0, linux: values.1, clock, still }
+    }
+
+    /// What a reader is told: the table's words and unit, the limit, and whose noise it may be.
     #[test]
-    fn bytes_are_whole_and_no_digit_says_nothing() {
-        let of = |figure: &str, value: f64| figure_text(figure, value);
-        assert_eq!(of("queued_bytes_per_flow", 741_376.4), "741376");
+    fn a_sentence_tells_whether_the_machine_that_linux_ran_on_may_be_why() {
+        let wakes = |clock, still| {
+            let out = out("notsent-lowat", "writable_events_per_mb", (5.175, 5.0), clock, still);
+            assert!(out.is_out());
+            (out.to_string(), out.is_only_by_the_hosts_clock())
+        };
+        let begin = "wakes/MB 5.175; asked for: at most 5.05 (at most 1.01 times Linux's 5)";
         assert_eq!(
-            (of("writable_events_per_mb", 5.160_4), of("goodput_mbps", 182.0)),
-            ("5.16".into(), "182".into())
+            wakes(Clock::Host, Some(5.15)),
+            (
+                format!(
+                    "{begin}; by a still clock, which no machine disturbs, Linux has 5.15, and ours is within the same bound of it (at most 5.202)"
+                ),
+                true
+            )
         );
         assert_eq!(
-            (of("probe_rtt_ms_mean", 0.0), of("ip_out_requests", 1_000.0)),
-            ("0".into(), "1000".into())
+            wakes(Clock::Host, Some(5.1)),
+            (format!("{begin}; so it is beside Linux by a still clock (5.1: at most 5.151)"), false)
         );
+        let (alone, _) = wakes(Clock::Host, None);
+        assert!(
+            alone.starts_with(begin) && alone.ends_with("what its machine adds to the figure is not known"),
+            "{alone}"
+        );
+        // Nothing excuses a figure beside a kernel that nothing disturbed.
+        assert_eq!(wakes(Clock::Still, None), (begin.to_owned(), false));
+        let queued =
+            out("notsent-lowat", "queued_bytes_per_flow", (273_172.0, 229_376.0), Clock::Still, None);
+        assert_eq!(
+            queued.to_string(),
+            "queued KiB/flow 266.77; asked for: at most 246.4 (at most 1.1 times Linux's 224)"
+        );
+        let gap = out("pacing", "gap_us_p50", (970.0, 921.0), Clock::Still, None).to_string();
+        assert!(gap.ends_with("970; asked for: 893.37 to 948.63 (within 3 % of Linux's 921)"), "{gap}");
+    }
+
+    /// A band is as wide as it was: what the host's clock alone has out stays in the list.
+    #[test]
+    fn what_only_the_hosts_clock_has_out_stands_behind_the_others_and_is_counted() {
+        let experiment = EXPERIMENTS.iter().find(|e| e.name == "notsent-lowat").expect("it is there");
+        let of = |variant: &str, wakes: f64| {
+            let mut done = ran(&[("writable_events_per_mb", wakes)], &[]);
+            done.plan.experiment = experiment;
+            done.plan.variant = experiment.variants.iter().find(|v| v.name == variant).expect("it is there");
+            variant.clone_into(&mut done.plan.name);
+            done
+        };
+        let (clock, real, fine) =
+            (of("cubic-262144", 5.175), of("cubic-262144-whole", 15.4), of("bbr-262144", 5.0));
+        let all = [&clock, &real, &fine];
+        assert_eq!(all.map(|done| out_of_bounds(done).map(|out| out.len())), [Some(1), Some(1), Some(0)]);
+        let told = lines(&all).expect("lines");
+        let begins: Vec<_> =
+            told.lines().filter_map(|line| line.get(..line.rfind(": wakes").unwrap_or(line.len()))).collect();
+        assert_eq!(
+            begins,
+            [
+                "beside Linux: 1 of 3 figures are out of bounds, and 1 by the host's clock alone",
+                "out of bounds: cubic-262144-whole",
+                "out of bounds by the host's clock alone: cubic-262144"
+            ]
+        );
+        let json = |done: &Done| out_of_bounds(done).expect("compared")[0].json();
+        let (clock, real) = (json(&clock), json(&real));
+        assert_eq!(
+            (&clock["by_still_clock"]["holds"], &clock["by_still_clock"]["linux"]),
+            (&json!(true), &json!(5.15))
+        );
+        assert!(clock["about_linux"].is_string() && clock["linux_still"] == json!(5.15), "{clock}");
+        assert!(real["by_still_clock"].is_null() && real["about_linux"].is_string(), "{real}");
     }
 
     #[test]
@@ -260,11 +429,14 @@ mod tests {
         let beside = |mbps| {
             let ours = [("ip_out_requests", 1_000.0), ("goodput_mbps", 950.0)];
             let done = ran(&ours, &[("ip_out_requests", 180.0), ("goodput_mbps", mbps)]);
-            (out_of_bounds(&done).map(|all| all.len()), lines(&[&done]).expect("something is said"))
+            let told = lines(&[&done]).expect("something is said");
+            (out_of_bounds(&done).map(|all| all.len()), told, not_compared(&done))
         };
-        assert_eq!(beside(940.0).0, Some(1));
-        let (none, told) = beside(480.0);
+        let (one, _, why) = beside(940.0);
+        assert_eq!((one, why), (Some(1), None));
+        let (none, told, why) = beside(480.0);
         assert!(none.is_none() && told.starts_with("not compared: default: Linux brought 480"), "{told}");
+        assert!(why.is_some_and(|why| told.ends_with(&why)), "{told}");
     }
 
     #[test]
@@ -273,11 +445,12 @@ mod tests {
             let mut done = ran(&[("ip_out_requests", 1_000.0)], now);
             done.plan.given = given;
             let told = lines(&[&done]).expect("a line");
+            assert_eq!(not_compared(&done).is_some(), told.starts_with("not compared"), "{told}");
             (out_of_bounds(&done).map(|all| all.len()), told.split(':').next().map(str::to_owned))
         };
         let now = [("ip_out_requests", 180.0)];
         let (is_out, is_not) =
-            ((Some(1), Some("out of bounds".to_owned())), (None, Some("not compared".to_owned())));
+            ((Some(1), Some("beside Linux".to_owned())), (None, Some("not compared".to_owned())));
         assert_eq!((far(Given::Nothing, &[]), far(Given::Times, &now)), (is_out.clone(), is_out.clone()));
         // Linux beside it ran the same.
         assert_eq!(far(Given::More, &now), is_out);

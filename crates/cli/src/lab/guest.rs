@@ -37,7 +37,8 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
             continue;
         }
         headers(name, plans).into_iter().for_each(|note| eprintln!("lowwater: {note}"));
-        let time = if can_stand_still() { "virtual time" } else { "real time, since cc is missing" };
+        let still = can_stand_still();
+        let time = if still { "virtual time" } else { "real time, since cc is missing" };
         eprintln!("{}", measuring(name, runs.len(), time));
         let repeat = if scenario == Scenario::TsoAutosize { REPEAT } else { 1 };
         let ended = run(&Job { scenario, runs, repeat }, &program, &["guest"])
@@ -45,6 +46,7 @@ pub(super) fn measure(plans: &mut [Plan]) -> Result<(), Failure> {
         for plan in plans.iter_mut().filter(|p| of(p)) {
             if let Some(figures) = ended.figures.iter().find(|f| f.run == plan.name) {
                 plan.linux_now.clone_from(&figures.values);
+                plan.linux_now_still = still;
             }
             if let Some((run, why)) = ended.failed.iter().find(|(run, _)| *run == plan.name) {
                 eprintln!("lowwater: {name} {run} failed on Linux in user mode: {why}");

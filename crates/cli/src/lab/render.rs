@@ -1,5 +1,5 @@
 //! What the lab prints: a bar on a terminal, a table or JSON on stdout, files in a directory.
-use super::bounds::{OutOfBounds, out_of_bounds};
+use super::bounds::{OutOfBounds, not_compared, out_of_bounds};
 use super::catalog::{EXPERIMENTS, Grid, Variant, number, report, setting_value};
 use super::compare::{self, Role};
 use super::runs::{Done, Event};
@@ -256,6 +256,9 @@ fn object(done: &Done) -> Value {
     }
     if let Some(out) = out_of_bounds(done) {
         object["out_of_bounds"] = json!(out.iter().map(OutOfBounds::json).collect::<Vec<_>>());
+    }
+    if let Some(why) = not_compared(done) {
+        object["not_compared"] = json!(why);
     }
     if let Some(broken) = &done.broken {
         object["broken"] = json!(broken.to_string());

@@ -25,6 +25,8 @@ pub(crate) struct Plan {
     pub(crate) scenario: Box<dyn Scenario>,
     /// What Linux measured in this run of the lab (`--uml`).
     pub(crate) linux_now: Vec<(String, f64)>,
+    /// It did so by a clock that stood still while it worked.
+    pub(crate) linux_now_still: bool,
     /// Why it measured nothing there, where it should have.
     pub(crate) linux_failed: Option<String>,
     /// What was made of it.

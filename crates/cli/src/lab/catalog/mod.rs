@@ -115,6 +115,7 @@ pub(crate) fn value(scenario: &dyn Scenario, key: &str) -> Option<String> {
 }
 
 /// A column of the table.
+#[derive(Debug, PartialEq)]
 pub(crate) struct Column {
     /// The figure.
     pub(crate) figure: &'static str,
@@ -251,6 +252,7 @@ impl Experiment {
                     seed,
                     scenario,
                     linux_now: Vec::new(),
+                    linux_now_still: false,
                     linux_failed: None,
                     given: of_linux,
                     replaced,
