@@ -55,7 +55,8 @@ Examples:
   sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --root .
   curl http://10.9.0.2/                            what is there
   curl -O http://10.9.0.2/README.md                download
-  curl -T big.iso http://10.9.0.2/big.iso          upload
+  sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --root public --writable
+  curl -T big.iso http://10.9.0.2/big.iso          upload, with --writable alone
   sudo lowwater serve --packet eth1 --addr 192.0.2.7/24 --host-addr 192.0.2.1/24
   sudo lowwater serve --tun lw0 --addr 10.9.0.2/24 --addr6 fd00:9::2/64 \\
       --set tcp_congestion_control=reno --pcap serve.pcapng --stats stats.json
@@ -329,14 +330,27 @@ pub(crate) struct Front {
     pub(crate) fault_not_now: bool,
 }
 
+/// How long `serve` waits for a peer that takes nothing, as for one that sends nothing of a body. Without a bound each costs a connection, a
+/// file that is open, and what it holds of the send buffer, for as long as it answers window probes.
+const USER_TIMEOUT_S: u32 = 60;
+/// Most that TCP_USER_TIMEOUT takes, which is in milliseconds.
+const USER_TIMEOUT_MAX_S: i64 = i32::MAX as i64 / 1_000;
+
 /// `lowwater serve`.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     #[command(flatten)]
     pub(crate) net: Net,
-    /// Directory whose files are served and to which uploads go
+    /// Directory whose files are served, to be read by whoever reaches the address
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) root: PathBuf,
+    /// Let whoever reaches the address write files there too, in the place of others (PUT)
+    #[arg(long)]
+    pub(crate) writable: bool,
+    /// TCP_USER_TIMEOUT of every connection, in seconds: who takes nothing of what waits for him for so long is cut off, by SCTP's
+    /// echo too; 0: a reader that takes nothing is waited for without end
+    #[arg(long, value_name = "S", default_value_t = USER_TIMEOUT_S, value_parser = clap::value_parser!(u32).range(..=USER_TIMEOUT_MAX_S))]
+    pub(crate) user_timeout: u32,
     /// Also serve SCTP: echo on this port, discard two above
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_533))]
     pub(crate) sctp: Option<u16>,

@@ -20,6 +20,7 @@ const LISTED_MAX: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Root {
     dir: OwnedFd,
+    writable: bool,
 }
 
 /// What a name stands for.
@@ -73,9 +74,15 @@ fn escape(name: &[u8]) -> String {
 }
 
 impl Root {
-    /// Opens the directory.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { dir: open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())? })
+    /// Opens the directory; `writable`: for uploads too.
+    pub(crate) fn open(path: &Path, writable: bool) -> io::Result<Self> {
+        let dir = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { dir, writable })
+    }
+
+    /// Uploads may go here.
+    pub(crate) const fn is_writable(&self) -> bool {
+        self.writable
     }
 
     /// Opens what `names` lead to. The kernel refuses paths that leave the root, by symbolic links too (`RESOLVE_BENEATH`).
@@ -111,6 +118,9 @@ impl Root {
     /// A new file that will take the place of `names`, in the same directory.
     pub(crate) fn create(&self, names: &[Vec<u8>]) -> io::Result<(Upload, File)> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
+        if !self.writable {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         let (name, parents) = names.split_last().ok_or(io::ErrorKind::IsADirectory)?;
         let dir = self.beneath(parents, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -39,7 +39,7 @@ pub(crate) async fn serve(listener: TcpListener, root: Arc<Root>, mut ended: wat
     while connections.join_next().await.is_some() {}
 }
 
-async fn connection(stream: TcpStream, root: Arc<Root>, mut ended: watch::Receiver<bool>) {
+pub(super) async fn connection(stream: TcpStream, root: Arc<Root>, mut ended: watch::Receiver<bool>) {
     // Answers are written as a whole; the end of one must not wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
     let lent = Lent::default();
@@ -76,17 +76,24 @@ async fn answer(root: Arc<Root>, lent: Lent, request: Request<Incoming>) -> Resp
                 Err(e) => refuse(&e),
             }
         }
+        Method::PUT if !root.is_writable() => {
+            not_allowed("only reading is allowed: uploads need `lowwater serve --writable`\n", "GET, HEAD")
+        }
         // A part would take the place of the whole (RFC 9110 section 14.5).
         Method::PUT if request.headers().contains_key(CONTENT_RANGE) => {
             respond(StatusCode::BAD_REQUEST, "a part of a file cannot be put: send all of it\n")
         }
         Method::PUT => put(root, names, request).await,
-        _ => {
-            let mut answer = respond(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and PUT are there\n");
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, PUT"));
-            answer
-        }
+        _ if root.is_writable() => not_allowed("GET, HEAD and PUT are there\n", "GET, HEAD, PUT"),
+        _ => not_allowed("GET and HEAD are there\n", "GET, HEAD"),
     }
+}
+
+/// RFC 9110 section 15.5.6: says what is allowed.
+fn not_allowed(why: &'static str, allowed: &'static str) -> Response<Answer> {
+    let mut answer = respond(StatusCode::METHOD_NOT_ALLOWED, why);
+    answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    answer
 }
 
 /// The range that is wanted: of GET alone (RFC 9110 section 14.2), and not where it depends on what the file was before, of which no answer here

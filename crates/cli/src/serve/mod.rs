@@ -38,7 +38,7 @@ const BACKLOG: u32 = 4_096;
 
 /// Runs the command.
 pub(crate) fn run(args: &Serve) -> Result<ExitCode, Failure> {
-    let root = Root::open(&args.root)
+    let root = Root::open(&args.root, args.writable)
         .map_err(|e| Failure::io(format!("--root {}: opening the directory", args.root.display()), &e))?;
     let mut stats = args.stats.as_deref().map(Stats::new);
     let control = args.control.as_deref().map(Control::open).transpose()?;
@@ -80,7 +80,8 @@ async fn serve(
     let mut terminate = signal(SignalKind::terminate()).map_err(signals)?;
     let (end, ended) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    let listen = |port| listen(&opened.stack, port, args.max_pacing_rate);
+    let patience = Duration::from_secs(args.user_timeout.into());
+    let listen = |port| listen(&opened.stack, port, args.max_pacing_rate, patience);
     let http = listen(80)?;
     tasks.spawn(http::serve(http, root.clone(), ended.clone()));
     let (echo, discard, chargen) = (listen(7)?, listen(9)?, listen(19)?);
@@ -99,7 +100,8 @@ async fn serve(
             sctp::listen(&opened.stack, &opened.addresses, port, args.congestion)
                 .map_err(|e| Failure::io(format!("SCTP port {port}"), &e))
         };
-        tasks.spawn(sctp::serve(listen(port)?, ended.clone(), sctp::echo));
+        let echo = move |assoc| sctp::echo(assoc, patience);
+        tasks.spawn(sctp::serve(listen(port)?, ended.clone(), echo));
         tasks.spawn(sctp::serve(listen(port + sctp::DISCARD)?, ended.clone(), sctp::discard));
     }
     if let Some(control) = control {
@@ -150,8 +152,10 @@ async fn watch_over(
     }
 }
 
-fn listen(stack: &Stack, port: u16, most: Option<u64>) -> Result<TcpListener, Failure> {
+/// `patience`: how long a peer may take nothing; none: without end.
+fn listen(stack: &Stack, port: u16, most: Option<u64>, patience: Duration) -> Result<TcpListener, Failure> {
     let mut accepted = SocketOptions::new(&stack.sysctl());
+    accepted.user_timeout_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
     accepted.max_pacing_rate = most.unwrap_or(accepted.max_pacing_rate);
     let options = ListenOptions {
         port: Some(port),
@@ -177,7 +181,7 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
         let control = args.control.as_ref().map(|path| path.display().to_string());
         let mut told = json!({
             "event": "serving", "urls": urls, "addresses": opened.addresses,
-            "host_addresses": hosts, "root": root.to_string(), "http": 80, "echo": 7, "discard": 9, "chargen": 19,
+            "host_addresses": hosts, "root": root.to_string(), "writable": args.writable, "user_timeout_s": args.user_timeout, "http": 80, "echo": 7, "discard": 9, "chargen": 19,
             "control": control, "max_pacing_rate": args.max_pacing_rate, "warnings": opened.warnings,
             "sctp": args.sctp.map(|port| json!({"echo": port, "discard": port + sctp::DISCARD})),
         });
@@ -194,8 +198,9 @@ fn announce(args: &Serve, opened: &Opened) -> Result<(), Failure> {
     let over_sctp = args
         .sctp
         .map_or(String::new(), |port| format!(", SCTP echo on {port}, discard on {}", port + sctp::DISCARD));
+    let writable = if args.writable { " for reading and writing" } else { "" };
     out::tell(&format!(
-        "serving {root} on {} (device {}{beside}), echo on port 7, discard on 9, chargen on 19{over_sctp}; {}",
+        "serving {root}{writable} on {} (device {}{beside}), echo on port 7, discard on 9, chargen on 19{over_sctp}; {}",
         urls.join(" and "),
         opened.device,
         try_it(args.net.iface.packet.is_some(), &urls[0]),
@@ -230,3 +235,6 @@ async fn accept(
 async fn over(ended: &mut watch::Receiver<bool>) {
     let _ = ended.wait_for(|end| *end).await;
 }
+
+#[cfg(test)]
+mod tests;

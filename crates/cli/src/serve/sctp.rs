@@ -5,6 +5,7 @@ use lowwater::sctp::{ListenOptions, Received, RecvInfo, SctpCongestionKind, Sctp
 use lowwater::{SctpAssociation, SctpListener, Stack};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -44,7 +45,7 @@ pub(crate) fn listen(
 pub(crate) async fn serve<F>(
     listener: SctpListener,
     mut ended: watch::Receiver<bool>,
-    service: fn(SctpAssociation) -> F,
+    service: impl Fn(SctpAssociation) -> F,
 ) where
     F: Future<Output = io::Result<()>> + Send + 'static,
 {
@@ -65,8 +66,8 @@ pub(crate) async fn serve<F>(
     associations.abort_all();
 }
 
-/// Sends each message back on its stream, with its identifier, as ordered as it came.
-pub(crate) async fn echo(assoc: SctpAssociation) -> io::Result<()> {
+/// Sends each message back on its stream, with its identifier, as ordered as it came, to a peer that takes something within `patience`.
+pub(crate) async fn echo(assoc: SctpAssociation, patience: Duration) -> io::Result<()> {
     let mut parts = Vec::new();
     while let Some(received) = assoc.recv().await? {
         let Received::Data { data, info, eor } = received else { continue };
@@ -77,10 +78,36 @@ pub(crate) async fn echo(assoc: SctpAssociation) -> io::Result<()> {
         if eor {
             let RecvInfo { stream, ppid, unordered, .. } = info;
             let back = SendInfo { stream, ppid, unordered, ..SendInfo::default() };
-            assoc.send_bytes(joined(&mut parts), back).await?;
+            while_it_goes_on(&assoc, assoc.send_bytes(joined(&mut parts), back), patience).await?;
         }
     }
-    assoc.finish().await
+    while_it_goes_on(&assoc, assoc.finish(), patience).await
+}
+
+/// Waits for `what` as long as something of what is to be sent is acknowledged within `patience`; none: without end. SCTP has nothing like
+/// TCP_USER_TIMEOUT: a peer whose window is shut, and that answers probes, is none that has failed (RFC 9260 section 6.1 A).
+async fn while_it_goes_on(
+    assoc: &SctpAssociation,
+    what: impl Future<Output = io::Result<()>>,
+    patience: Duration,
+) -> io::Result<()> {
+    let mut what = pin!(what);
+    if patience.is_zero() {
+        return what.await;
+    }
+    let waiting = || assoc.info().map(|info| (info.unacked, info.unsent_bytes));
+    let mut known = waiting()?;
+    loop {
+        if let Ok(done) = tokio::time::timeout(patience, what.as_mut()).await {
+            return done;
+        }
+        let now = waiting()?;
+        if now == known {
+            assoc.abort(b"nothing of the echo was taken for too long")?;
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        known = now;
+    }
 }
 
 /// Reads to the end.

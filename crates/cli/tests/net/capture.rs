@@ -67,7 +67,7 @@ fn the_stacks_capture_is_well_formed_and_a_corrupted_packet_is_found() {
     in_namespace(|| {
         let dir = crate::support::Dir::new();
         let file = dir.join("stack.pcapng");
-        let served = Served::start(&["--pcap", &file.display().to_string()]);
+        let served = Served::start(&["--writable", "--pcap", &file.display().to_string()]);
         let payload = traffic(&served, 4 * MIB);
         served.stop(Signal::INT);
         assert_eq!(bad(&file), [""; 0], "frames that are malformed or have a bad checksum");
@@ -97,7 +97,7 @@ fn the_kernels_capture_is_well_formed_without_offload() {
     in_namespace(|| {
         let dir = crate::support::Dir::new();
         let file = dir.join("kernel.pcapng");
-        let served = Served::start(&["--no-offload"]);
+        let served = Served::start(&["--writable", "--no-offload"]);
         let mut command = Command::new("dumpcap");
         // -B: room for what arrives faster than it is written.
         command.args(["-q", "-i", "lw0", "-B", "64", "-w"]).arg(&file);

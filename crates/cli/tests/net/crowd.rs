@@ -62,7 +62,7 @@ fn a_client_killed_in_the_middle_leaves_nothing_behind() {
         return;
     }
     in_namespace(|| {
-        let served = Served::start(&[]);
+        let served = Served::start(&["--writable"]);
         let hash = content(&served.root("file"), 8 * MIB);
         std::fs::File::create(served.root("zeros")).unwrap().set_len(1 << 40).unwrap();
         let url = format!("http://{V4}/zeros");
@@ -92,6 +92,30 @@ fn a_client_killed_in_the_middle_leaves_nothing_behind() {
             assert_eq!(download(&format!("http://{V4}/file")), hash, "the server is healthy");
         }
         std::thread::sleep(Duration::from_millis(1));
+        served.stop(Signal::INT);
+    });
+}
+
+/// A reader that takes nothing holds a connection, a file and memory: for as long as --user-timeout says.
+#[test]
+fn who_takes_nothing_is_not_waited_for() {
+    if !can_run(&["curl"]) {
+        return;
+    }
+    in_namespace(|| {
+        let served = Served::start(&["--user-timeout", "1"]);
+        std::fs::File::create(served.root("zeros")).unwrap().set_len(1 << 40).unwrap();
+        let connect = |port| std::net::TcpStream::connect((V4, port)).unwrap();
+        let (chargen, mut http) = (connect(19), connect(80));
+        std::io::Write::write_all(&mut http, b"GET /zeros HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        served.stats_show("both ended", |s| {
+            s["TcpExt"]["TCPAbortOnTimeout"] == 2
+                && s["Tcp"]["CurrEstab"] == 0
+                && s["Sockets"]["tcp_send_queue_bytes"] == 0
+        });
+        drop((chargen, http));
+        let hash = content(&served.root("file"), MIB);
+        assert_eq!(download(&format!("http://{V4}/file")), hash, "the server is healthy");
         served.stop(Signal::INT);
     });
 }

@@ -15,7 +15,7 @@ fn both_ways(args: &[&str], len: u64, hosts: &[&str]) -> serde_json::Value {
 }
 
 fn both_ways_on(device: [&str; 2], args: &[&str], len: u64, hosts: &[&str]) -> serde_json::Value {
-    let served = Served::start_on(device, args);
+    let served = Served::start_on(device, &[&["--writable"], args].concat());
     let source = served.dir.join("source");
     let hash = content(&source, len);
     std::fs::hard_link(&source, served.root("down")).unwrap();
@@ -214,7 +214,7 @@ fn http_answers_what_is_asked_and_nothing_outside_the_root() {
         return;
     }
     in_namespace(|| {
-        let served = Served::start(&[]);
+        let served = Served::start(&["--writable"]);
         std::fs::write(served.dir.join("secret"), "secret").unwrap();
         std::fs::write(served.dir.join("source"), "uploaded").unwrap();
         let source = served.dir.join("source").display().to_string();
@@ -252,6 +252,29 @@ fn http_answers_what_is_asked_and_nothing_outside_the_root() {
         }
         assert_eq!(std::fs::read_to_string(served.dir.join("secret")).unwrap(), "secret");
         assert_eq!(std::fs::read(served.root("sub/new")).unwrap(), b"uploaded");
+        served.stop(Signal::INT);
+    });
+}
+
+/// Who reaches the address reads; that he may write is said by whoever starts it.
+#[test]
+fn nothing_is_written_without_writable() {
+    if !can_run(&["curl"]) {
+        return;
+    }
+    in_namespace(|| {
+        let served = Served::start(&[]);
+        assert_eq!((&served.said["writable"], &served.said["user_timeout_s"]), (&false.into(), &60.into()));
+        std::fs::write(served.root("file"), "as it was").unwrap();
+        let source = served.dir.join("source").display().to_string();
+        content(std::path::Path::new(&source), 4 * MIB);
+        let url = format!("http://{V4}/file");
+        let ended = run(&mut curl(&["-i", "-w", "%{http_code}", "-T", &source, &url]), LIMIT);
+        assert!(ended.stdout.contains("405") && ended.stdout.contains("--writable"), "{ended:?}");
+        assert!(ended.stdout.to_lowercase().contains("allow: get, head\r\n"), "{ended:?}");
+        assert_eq!(ask(&[&url]), "as it was");
+        let names = std::fs::read_dir(served.root("")).unwrap().count();
+        assert_eq!(names, 1, "nothing was begun either");
         served.stop(Signal::INT);
     });
 }
@@ -330,7 +353,7 @@ fn a_part_is_not_put_in_the_place_of_a_file_and_head_has_no_parts() {
         return;
     }
     in_namespace(|| {
-        let served = Served::start(&[]);
+        let served = Served::start(&["--writable"]);
         std::fs::write(served.root("file"), "all of it").unwrap();
         let part = served.dir.join("part");
         std::fs::write(&part, "it").unwrap();

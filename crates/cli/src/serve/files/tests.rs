@@ -15,7 +15,7 @@ impl Tree {
     }
 
     fn root(&self) -> Root {
-        Root::open(&self.0.join("root")).unwrap()
+        Root::open(&self.0.join("root"), true).unwrap()
     }
 }
 
@@ -61,6 +61,16 @@ fn an_upload_replaces_a_link_and_not_what_it_points_to() {
     assert!(upload.keep().unwrap());
     assert_eq!(std::fs::read(tree.0.join("secret")).unwrap(), b"secret");
     assert_eq!(std::fs::read(tree.0.join("root/name")).unwrap(), b"");
+}
+
+#[test]
+fn nothing_is_made_where_nobody_said_writable() {
+    let tree = Tree::new("read");
+    let root = Root::open(&tree.0.join("root"), false).unwrap();
+    let refused = root.create(&names("/sub/new").unwrap()).err().map(|e| e.kind());
+    assert_eq!(refused, Some(io::ErrorKind::PermissionDenied));
+    assert_eq!(std::fs::read_dir(tree.0.join("root/sub")).unwrap().count(), 1);
+    assert!(root.entry(&names("/sub/file").unwrap()).is_ok());
 }
 
 #[test]
