@@ -14,6 +14,11 @@ fn two_stacks_in_a_process() {
 }
 
 #[test]
+fn a_program_that_watches_its_stack() {
+    run(env!("CARGO_BIN_EXE_watched"));
+}
+
+#[test]
 fn a_proxy_for_any_destination() {
     run(env!("CARGO_BIN_EXE_any_proxy"));
 }

@@ -1,8 +1,10 @@
 //! How a stack is described: settings, devices, addresses, routes.
 use crate::asks::Asks;
+use crate::capture::Capture;
 use crate::devices::{Attached, Devices};
 use crate::driver::{Answers, Driver};
 use crate::error::{invalid, io_error};
+use crate::events::{Event, Told};
 use crate::gateway::{self, Place};
 use crate::observe::Observer;
 use crate::port::Port;
@@ -64,6 +66,7 @@ pub struct Builder {
     seeded: bool,
     devices: Vec<Planned>,
     observer: Option<Observer>,
+    told: Option<Told>,
     busy_poll: Option<Duration>,
     mistake: Option<String>,
 }
@@ -75,6 +78,7 @@ impl Builder {
             seeded: false,
             devices: Vec::new(),
             observer: None,
+            told: None,
             busy_poll: None,
             mistake: None,
         }
@@ -218,9 +222,39 @@ impl Builder {
             .get_or_insert("name a device before its addresses, routes and queueing discipline".into());
     }
 
-    /// Lets `observer` see every packet; see [`Observer`].
-    pub fn observe(mut self, observer: Observer) -> Self {
-        self.observer = Some(observer);
+    /// Lets `observer` see every packet; see [`Observer`]. Several see it one after the other.
+    pub fn observe(mut self, mut observer: Observer) -> Self {
+        self.observer = Some(match self.observer.take() {
+            None => observer,
+            Some(mut first) => Box::new(move |device, direction, packet| {
+                first(device, direction, packet);
+                observer(device, direction, packet);
+            }),
+        });
+        self
+    }
+
+    /// Writes every packet that passes between the stack and its devices to a pcapng file, from the first one on.
+    /// [`Capture::finish`] ends it:
+    ///
+    /// ```no_run
+    /// # async fn run() -> std::io::Result<()> {
+    /// let capture = lowwater::Capture::create("stack.pcapng")?;
+    /// let stack = lowwater::Stack::builder().capture(&capture).tun("lw0").address("10.9.0.2/24").build()?;
+    /// // ...
+    /// stack.shutdown(std::time::Duration::from_secs(1)).await;
+    /// capture.finish()
+    /// # }
+    /// ```
+    pub fn capture(self, capture: &Capture) -> Self {
+        self.observe(capture.observer())
+    }
+
+    /// Calls `hook` with each change of a connection or an association: its state, its congestion window, loss recovery, and why it does not send. It runs on the stack's
+    /// thread, after the turn in which they came and without any lock, so it may ask the stack; what it does slowly delays packets.
+    /// What a call of the program changes is told with the stack's next turn.
+    pub fn on_event(mut self, hook: impl FnMut(&Event) + Send + 'static) -> Self {
+        self.told = Some(Told::new(Box::new(hook)));
         self
     }
 
@@ -277,6 +311,9 @@ impl Builder {
         }
         let (clock, poller) = (Clock::start(), Poller::new()?);
         let mut core = Core::new(self.config, Instant::ZERO);
+        if self.told.is_some() {
+            core.trace_changes();
+        }
         let mut ports = Vec::new();
         for planned in self.devices {
             let token = ports.len() as u64;
@@ -310,6 +347,7 @@ impl Builder {
             told_to_poll: self.busy_poll.is_some(),
             answers: Answers::default(),
             looked: true,
+            told: self.told,
         };
         Ok((stack, driver))
     }

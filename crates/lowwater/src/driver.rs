@@ -1,5 +1,6 @@
 //! The loop of the thread that owns a stack and its devices: read, process, hand out, write, wait.
 use crate::devices::{Attached, Devices, input, output};
+use crate::events::Told;
 use crate::port::BATCH_PACKETS;
 use crate::registry::Wakes;
 use crate::shared::{Inner, Phase, Shared};
@@ -91,6 +92,8 @@ pub struct Driver {
     pub(crate) answers: Answers,
     /// The devices were read in this turn: timers come after what has arrived.
     pub(crate) looked: bool,
+    /// Who hears of changes, where somebody asked.
+    pub(crate) told: Option<Told>,
 }
 
 impl Driver {
@@ -233,7 +236,13 @@ impl Driver {
         let mut inner = self.shared.lock();
         observer = inner.observer.take();
         let next = turn(&mut inner, at, timers, devices, wakes);
+        if let Some(told) = &mut self.told {
+            told.gather(&inner.core);
+        }
         drop(inner);
+        if let Some(told) = &mut self.told {
+            told.tell();
+        }
         if let Some(observer) = observer {
             devices.observer = observer;
         }

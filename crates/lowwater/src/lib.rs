@@ -55,10 +55,12 @@
 mod asks;
 pub mod blocking;
 mod builder;
+mod capture;
 mod coop;
 mod devices;
 mod driver;
 mod error;
+mod events;
 mod family;
 mod gateway;
 pub mod link;
@@ -81,7 +83,11 @@ mod waiters;
 #[doc(inline)]
 pub use builder::Builder;
 #[doc(inline)]
+pub use capture::Capture;
+#[doc(inline)]
 pub use driver::Driver;
+#[doc(inline)]
+pub use events::Event;
 #[doc(inline)]
 pub use observe::{Direction, Observer};
 #[doc(inline)]
@@ -94,6 +100,7 @@ pub use tcp::{ConnectOptions, Incoming, ListenOptions, TcpListener, TcpStream};
 pub use udp::UdpSocket;
 
 pub use lowwater_core as core;
+pub use lowwater_core::base::trace::Ev;
 pub use lowwater_core::base::{Counters, DropWhy, Sysctl, Wait};
 pub use lowwater_core::stack::{Report, SocketReport};
 pub use lowwater_core::tcp::{SocketOptions, TcpInfo, WaitReport};

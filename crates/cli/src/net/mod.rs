@@ -82,7 +82,7 @@ pub(crate) fn open(net: &Net, runtime: &Runtime) -> Result<Opened, Failure> {
         builder = builder.sysctl(key, value);
     }
     if let Some(capture) = &capture {
-        builder = builder.observe(capture.observer());
+        builder = builder.capture(&capture.file);
     }
     let stack = start(builder, net, runtime).map_err(|e| Failure::io("starting the stack", &e))?;
     let addresses = sides.iter().map(|side| side.own.addr()).collect();

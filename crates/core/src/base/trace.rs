@@ -32,6 +32,18 @@ pub enum Ev {
     PathCwnd(u8, u32, u32),
     /// A timer ran out; of which path, where it is one path's.
     Fired(&'static str, Option<u8>),
+    /// A sender ended with something else in its way than before; the reason's name.
+    Wait(&'static str),
+}
+
+impl Ev {
+    /// It comes with packets, not with changes of a connection.
+    const fn is_of_a_packet(self) -> bool {
+        matches!(
+            self,
+            Self::Timer(..) | Self::Out(..) | Self::In(..) | Self::ChunkOut(..) | Self::ChunkIn(..)
+        )
+    }
 }
 
 /// Flags in the order in which scripts write them.
@@ -79,6 +91,7 @@ impl fmt::Display for Ev {
             Self::PathCwnd(path, cwnd, ssthresh) => {
                 write!(f, "path {path}: cwnd {cwnd} bytes, ssthresh {ssthresh}")
             }
+            Self::Wait(why) => write!(f, "waits: {why}"),
             Self::Fired(name, None) => write!(f, "timer {name} ran out"),
             Self::Fired(name, Some(path)) => write!(f, "timer {name} of path {path} ran out"),
         }
@@ -101,16 +114,27 @@ pub struct Record {
 pub struct Trace {
     ring: Vec<Record>,
     next: usize,
+    /// How many there ever were.
+    written: u64,
     enabled: bool,
+    /// Those that come with packets are left out.
+    changes_only: bool,
 }
 
 impl Trace {
     /// Starts or stops recording; the ring is allocated at the first start.
     pub fn enable(&mut self, on: bool) {
         self.enabled = on;
+        self.changes_only = false;
         if on {
             self.ring.reserve_exact(TRACE_RECORDS.saturating_sub(self.ring.len()));
         }
+    }
+
+    /// Starts recording what changes alone: no packets, and no timers, which are set with each.
+    pub fn enable_changes(&mut self) {
+        self.enable(true);
+        self.changes_only = true;
     }
 
     /// It records.
@@ -121,9 +145,10 @@ impl Trace {
 
     /// Records `event`.
     pub fn record(&mut self, at: Instant, socket: Option<SocketId>, event: Ev) {
-        if !self.enabled {
+        if !self.enabled || (self.changes_only && event.is_of_a_packet()) {
             return;
         }
+        self.written += 1;
         let record = Record { at, socket, event };
         if self.ring.len() < TRACE_RECORDS {
             self.ring.push(record);
@@ -133,9 +158,58 @@ impl Trace {
         self.next = (self.next + 1) % TRACE_RECORDS;
     }
 
+    /// How many records there ever were: where [`Trace::since`] goes on.
+    #[must_use]
+    pub const fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// What was recorded since there were `written` records, oldest first, and how many of it are no longer there.
+    pub fn since(&self, written: u64) -> (u64, impl Iterator<Item = &Record>) {
+        let fresh = self.written.saturating_sub(written);
+        let kept = fresh.min(self.ring.len() as u64);
+        (fresh - kept, self.records().skip(self.ring.len() - kept as usize))
+    }
+
     /// The records, oldest first.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         let split = if self.ring.len() < TRACE_RECORDS { 0 } else { self.next };
         self.ring[split..].iter().chain(self.ring[..split].iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(trace: &Trace, written: u64) -> (u64, Vec<u32>) {
+        let (missed, records) = trace.since(written);
+        let of = |record: &Record| match record.event {
+            Ev::Cwnd(cwnd, _) => cwnd,
+            other => panic!("{other}"),
+        };
+        (missed, records.map(of).collect())
+    }
+
+    #[test]
+    fn a_reader_goes_on_where_it_was_and_hears_how_much_it_missed() {
+        let mut trace = Trace::default();
+        let write = |trace: &mut Trace, n: u32| trace.record(Instant::ZERO, None, Ev::Cwnd(n, 0));
+        write(&mut trace, 0);
+        assert_eq!(trace.written(), 0, "nothing is recorded before it is asked for");
+        trace.enable_changes();
+        (1..=3).for_each(|n| write(&mut trace, n));
+        trace.record(Instant::ZERO, None, Ev::In(1, 2, 3));
+        trace.record(Instant::ZERO, None, Ev::Timer("rto", Instant::ZERO));
+        assert_eq!((told(&trace, 0), told(&trace, 2)), ((0, vec![1, 2, 3]), (0, vec![3])));
+        assert_eq!(told(&trace, trace.written()), (0, vec![]));
+        let most = TRACE_RECORDS as u32;
+        (4..=most + 10).for_each(|n| write(&mut trace, n));
+        let (missed, rest) = told(&trace, 3);
+        assert_eq!((missed, rest.len(), rest[0], rest.last()), (7, TRACE_RECORDS, 11, Some(&(most + 10))));
+        // All of them where it is asked to have packets too.
+        trace.enable(true);
+        trace.record(Instant::ZERO, None, Ev::In(1, 2, 3));
+        assert_eq!(trace.written(), u64::from(most) + 11);
     }
 }

@@ -4,17 +4,19 @@ use super::paths::{PathId, PathState};
 use super::state::State;
 use crate::base::Cx;
 use crate::base::trace::Ev;
+use crate::base::why::Wait;
 
 /// What it saw last. There is none where nothing is recorded.
 #[derive(Clone, Debug)]
 pub struct Seen {
     state: State,
+    wait: Wait,
     paths: Vec<Option<(PathState, u32, u32)>>,
 }
 
 impl Default for Seen {
     fn default() -> Self {
-        Self { state: State::Closed, paths: Vec::new() }
+        Self { state: State::Closed, wait: Wait::Empty, paths: Vec::new() }
     }
 }
 
@@ -24,6 +26,11 @@ impl Assoc {
         if seen.state != self.state {
             cx.trace(Ev::State(seen.state.name(), self.state.name()));
             seen.state = self.state;
+        }
+        let wait = self.tx.hold.0;
+        if seen.wait != wait {
+            cx.trace(Ev::Wait(wait.name()));
+            seen.wait = wait;
         }
         seen.paths.resize(self.paths.len(), None);
         for (id, last) in seen.paths.iter_mut().enumerate() {

@@ -182,6 +182,11 @@ impl Stack {
         self.env.trace.enable(on);
     }
 
+    /// Starts the flight recorder for what changes alone: states, windows, recovery, reasons for silence.
+    pub fn trace_changes(&mut self) {
+        self.env.trace.enable_changes();
+    }
+
     /// The IP layer, for what needs its tables.
     #[must_use]
     pub const fn ip(&self) -> &Ip {

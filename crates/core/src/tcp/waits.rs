@@ -2,6 +2,7 @@
 use super::conn::{Conn, Rest};
 use crate::base::Cx;
 use crate::base::time::{Duration, Instant};
+use crate::base::trace::Ev;
 use crate::base::why::{WAIT_REASONS, Wait};
 use core::fmt;
 use core::ops::Index;
@@ -82,7 +83,9 @@ impl Conn {
     /// Counts a silence, for the stack and for this connection.
     pub(super) fn count_wait(&mut self, cx: &mut Cx<'_>, why: Wait) {
         cx.count.wait(why);
-        note(&mut self.app.wait, &mut self.rest, cx.now, why);
+        if note(&mut self.app.wait, &mut self.rest, cx.now, why) {
+            cx.trace(Ev::Wait(why.name()));
+        }
     }
 
     /// Why it does not send.
@@ -92,11 +95,12 @@ impl Conn {
     }
 }
 
-fn note(wait: &mut Option<Wait>, rest: &mut Rest, now: Instant, why: Wait) {
+/// True where the reason was another one before, or none.
+fn note(wait: &mut Option<Wait>, rest: &mut Rest, now: Instant, why: Wait) -> bool {
     let changed = wait.replace(why) != Some(why);
     // Having nothing to send is not worth memory.
     if rest.seldom.is_none() && matches!(why, Wait::Empty | Wait::Handshake) {
-        return;
+        return changed;
     }
     let seldom = rest.seldom();
     if changed {
@@ -104,6 +108,7 @@ fn note(wait: &mut Option<Wait>, rest: &mut Rest, now: Instant, why: Wait) {
     }
     let count = &mut seldom.counts.0[why as usize];
     *count = count.saturating_add(1);
+    changed
 }
 
 fn report(why: Option<Wait>, rest: &Rest, now: Instant) -> WaitReport {
@@ -125,8 +130,8 @@ mod tests {
         let ms = |n| Some(Duration::from_millis(n));
         let (mut wait, mut rest) = (None, Rest::default());
         assert_eq!(report(wait, &rest, at(5)), WaitReport::default());
-        note(&mut wait, &mut rest, at(0), Wait::Cwnd);
-        note(&mut wait, &mut rest, at(7), Wait::Cwnd);
+        assert!(note(&mut wait, &mut rest, at(0), Wait::Cwnd));
+        assert!(!note(&mut wait, &mut rest, at(7), Wait::Cwnd));
         let told = report(wait, &rest, at(10));
         assert_eq!((told.why, told.since), (Some(Wait::Cwnd), ms(10)));
         note(&mut wait, &mut rest, at(20), Wait::Credit);

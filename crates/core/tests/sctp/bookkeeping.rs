@@ -214,7 +214,7 @@ fn the_flight_recorder_tells_chunks_timers_and_changes() {
     let (a, b) = w.associated(w.options(), w.options());
     assert_eq!(w.stacks[A].trace().records().count(), 0);
     w.stacks[A].set_trace(true);
-    w.send(A, a, &[1; 100], SendInfo::default());
+    w.send(A, a, &[1; 20_000], SendInfo::default());
     w.pass(ms(100));
     w.rule = Box::new(|_| Fate::Lose);
     w.send(A, a, &[2; 100], SendInfo::default());
@@ -225,9 +225,14 @@ fn the_flight_recorder_tells_chunks_timers_and_changes() {
     w.stacks[B].sctp_abort(now, b, b"").unwrap();
     w.pass(ms(100));
     let told: Vec<String> = w.stacks[A].trace().records().map(|record| record.event.to_string()).collect();
-    for wanted in
-        ["> DATA ", "< SACK ", "timer T3 of path 0 ran out", "< ABORT, path 0", "state ESTABLISHED -> CLOSED"]
-    {
+    for wanted in [
+        "> DATA ",
+        "< SACK ",
+        "waits: ",
+        "timer T3 of path 0 ran out",
+        "< ABORT, path 0",
+        "state ESTABLISHED -> CLOSED",
+    ] {
         assert!(told.iter().any(|line| line.starts_with(wanted)), "{wanted}: {told:?}");
     }
 }

@@ -1,0 +1,156 @@
+//! A pcapng file of the packets at the border to the devices, offloaded checksums completed.
+use crate::observe::{Direction, Observer};
+use lowwater_core::offload::csum;
+use lowwater_core::packet::Packet;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// Bytes gathered before they are written to a file.
+const BUFFER: usize = 1 << 20;
+
+/// Types of blocks, link type and codes of options (draft-ietf-opsawg-pcapng).
+const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const ENHANCED_PACKET: u32 = 6;
+const LINKTYPE_RAW: u16 = 101;
+const OPT_IF_NAME: u16 = 2;
+const OPT_IF_TSRESOL: u16 = 9;
+const OPT_EPB_FLAGS: u16 = 2;
+
+/// A capture: [`Builder::capture`](crate::Builder::capture) writes the packets of a stack to it, and [`Capture::finish`] says whether all are there.
+/// It ends at the first error of the writer; the stack goes on. A super-packet is one packet, as the device takes it. Clones are the same capture; packets of several stacks may
+/// go to one.
+#[derive(Clone)]
+pub struct Capture {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    /// `None` when it has ended.
+    writer: Option<Box<dyn Write + Send>>,
+    failure: Option<io::Error>,
+    /// Devices that stand in the file.
+    interfaces: usize,
+    block: Vec<u8>,
+}
+
+impl Capture {
+    /// To a new file, or in the place of what is there.
+    ///
+    /// # Errors
+    /// Those of creating it and of its first write.
+    pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
+        Self::to(BufWriter::with_capacity(BUFFER, File::create(path)?))
+    }
+
+    /// To anything that takes bytes: a pipe, a compressor, memory. It is written to by the stack's thread; what is slow there delays packets.
+    ///
+    /// # Errors
+    /// Those of its first write.
+    pub fn to(mut writer: impl Write + Send + 'static) -> io::Result<Self> {
+        let mut block = Vec::new();
+        begin(&mut block, SECTION_HEADER);
+        block.extend(0x1a2b_3c4d_u32.to_le_bytes());
+        // Version 1.0, and a section whose length is not known.
+        block.extend([1, 0, 0, 0]);
+        block.extend(u64::MAX.to_le_bytes());
+        end(&mut block);
+        writer.write_all(&block)?;
+        let writer: Option<Box<dyn Write + Send>> = Some(Box::new(writer));
+        let state = State { writer, failure: None, interfaces: 0, block };
+        Ok(Self { state: Arc::new(Mutex::new(state)) })
+    }
+
+    /// Ends it: what was gathered is written. To be called after [`Stack::shutdown`](crate::Stack::shutdown); what passes later is not in it.
+    ///
+    /// # Errors
+    /// The first one since the beginning: packets after it are missing.
+    pub fn finish(&self) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let flushed = state.writer.take().map_or(Ok(()), |mut writer| writer.flush());
+        state.failure.take().map_or(flushed, Err)
+    }
+
+    pub(crate) fn observer(&self) -> Observer {
+        let state = self.state.clone();
+        Box::new(move |device, direction, packet| {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            if state.writer.is_some()
+                && let Err(e) = state.packet(device, direction, packet)
+            {
+                state.failure = Some(e);
+                state.writer = None;
+            }
+        })
+    }
+}
+
+impl State {
+    fn packet(&mut self, device: usize, direction: Direction, packet: &Packet) -> io::Result<()> {
+        while self.interfaces <= device {
+            let name = format!("device{}", self.interfaces);
+            begin(&mut self.block, INTERFACE);
+            self.block.extend(u32::from(LINKTYPE_RAW).to_le_bytes());
+            // No limit of the length of packets.
+            self.block.extend(0_u32.to_le_bytes());
+            option(&mut self.block, OPT_IF_NAME, name.as_bytes());
+            // Nanoseconds.
+            option(&mut self.block, OPT_IF_TSRESOL, &[9]);
+            self.write_block()?;
+            self.interfaces += 1;
+        }
+        let mut packet = packet.clone();
+        csum::fill(&mut packet, 0);
+        let len = packet.len() as u32;
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let at = since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        begin(&mut self.block, ENHANCED_PACKET);
+        for word in [device as u32, (at >> 32) as u32, at as u32, len, len] {
+            self.block.extend(word.to_le_bytes());
+        }
+        self.block.extend_from_slice(packet.head.as_slice());
+        self.block.extend_from_slice(&packet.payload);
+        pad(&mut self.block);
+        let flags: u32 = match direction {
+            Direction::In => 1,
+            Direction::Out => 2,
+        };
+        option(&mut self.block, OPT_EPB_FLAGS, &flags.to_le_bytes());
+        self.write_block()
+    }
+
+    fn write_block(&mut self) -> io::Result<()> {
+        // The end of the options.
+        self.block.extend([0; 4]);
+        end(&mut self.block);
+        self.writer.as_mut().map_or(Ok(()), |writer| writer.write_all(&self.block))
+    }
+}
+
+/// A block without its length, which [`end`] knows.
+fn begin(block: &mut Vec<u8>, kind: u32) {
+    block.clear();
+    block.extend(kind.to_le_bytes());
+    block.extend([0; 4]);
+}
+
+/// Its length, at both ends.
+fn end(block: &mut Vec<u8>) {
+    let len = (block.len() as u32 + 4).to_le_bytes();
+    block[4..8].copy_from_slice(&len);
+    block.extend(len);
+}
+
+fn option(block: &mut Vec<u8>, code: u16, value: &[u8]) {
+    block.extend(code.to_le_bytes());
+    block.extend((value.len() as u16).to_le_bytes());
+    block.extend_from_slice(value);
+    pad(block);
+}
+
+fn pad(block: &mut Vec<u8>) {
+    block.resize(block.len().next_multiple_of(4), 0);
+}
