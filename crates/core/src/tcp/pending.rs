@@ -123,8 +123,8 @@ enum Look {
 /// What the one timer for retransmissions asks for.
 #[derive(Debug)]
 enum Due {
-    /// A tail loss probe.
-    Tail(Probe),
+    /// A tail loss probe, and whether the timer ran out amid a loss.
+    Tail(Probe, bool),
     /// The retransmission of a timeout.
     Timeout(Resend),
 }
@@ -137,16 +137,16 @@ impl Pending {
         }
     }
 
-    /// A tail loss probe is due, unless a timeout is.
-    pub(super) fn set_tail_probe(&mut self, probe: Probe) {
-        self.due.get_or_insert_with(|| Box::new(Due::Tail(probe)));
+    /// A tail loss probe is due, unless a timeout is; whether its timer ran out `amid_loss`.
+    pub(super) fn set_tail_probe(&mut self, probe: Probe, amid_loss: bool) {
+        self.due.get_or_insert_with(|| Box::new(Due::Tail(probe, amid_loss)));
     }
 
     /// What a timeout asks for, once.
     pub(super) fn take_timeout(&mut self) -> Option<Resend> {
         match *self.due.take_if(|due| matches!(**due, Due::Timeout(_)))? {
             Due::Timeout(resend) => Some(resend),
-            Due::Tail(_) => None,
+            Due::Tail(..) => None,
         }
     }
 
@@ -155,10 +155,10 @@ impl Pending {
         matches!(self.due.as_deref(), Some(Due::Timeout(resend)) if resend.seq == una)
     }
 
-    /// The tail loss probe that is due, once.
-    pub(super) fn take_tail_probe(&mut self) -> Option<Probe> {
-        match *self.due.take_if(|due| matches!(**due, Due::Tail(_)))? {
-            Due::Tail(probe) => Some(probe),
+    /// The tail loss probe that is due, once, and whether its timer ran out amid a loss.
+    pub(super) fn take_tail_probe(&mut self) -> Option<(Probe, bool)> {
+        match *self.due.take_if(|due| matches!(**due, Due::Tail(..)))? {
+            Due::Tail(probe, amid_loss) => Some((probe, amid_loss)),
             Due::Timeout(_) => None,
         }
     }

@@ -5,6 +5,7 @@ use super::state::State;
 use super::timewait::TIME_WAIT;
 use crate::base::time::{Duration, Instant, nanos};
 use crate::base::{Cx, Error, Wait};
+use crate::path::congestion::CaState;
 
 /// Fewer segments in flight cannot make three duplicates (`tcp_stream_is_thin`).
 const THIN_SEGMENTS: u32 = 4;
@@ -128,8 +129,9 @@ impl Conn {
             TimerKind::Tlp => {
                 self.tx.queue().unsent.forget_pushed();
                 let fits = self.head_fits_window(self.mss_now());
+                let amid_loss = self.tx.ca_state() == CaState::Loss;
                 let probe = self.tx.on_tlp(cx, &mut self.path, fits);
-                self.out.set_tail_probe(probe);
+                self.out.set_tail_probe(probe, amid_loss);
                 self.out.try_resend();
             }
             TimerKind::Reorder => {

@@ -12,10 +12,11 @@ impl Conn {
     /// What a tail loss probe asks for: one segment past the congestion window (RFC 8985 section 7.3), or a packet of new data
     /// where the window has room.
     pub(super) fn tail_probe(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16) -> Option<Outgoing> {
-        let probe = self.out.take_tail_probe()?;
+        let (probe, amid_loss) = self.out.take_tail_probe()?;
         // It waited for its turn, and what has come meanwhile shows what is lost: nothing is probed for in recovery, where the answer would
-        // be taken for that of a loss that nobody has noticed.
-        if self.tx.ca_state() >= CaState::Recovery {
+        // be taken for that of a loss that nobody has noticed. Where a router has shown the loss, the timer ran on, and runs out as ever
+        // (`tcp_simple_retransmit`, `tcp_send_loss_probe`).
+        if !amid_loss && self.tx.ca_state() >= CaState::Recovery {
             return None;
         }
         self.tx.queue().unsent.forget_pushed();
