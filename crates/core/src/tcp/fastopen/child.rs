@@ -17,12 +17,12 @@ impl Conn {
     #[must_use]
     pub fn open_fast(cx: &mut Cx<'_>, request: Request, listener: SocketId, syn: &Segment) -> Self {
         let mut conn = Self::accept(cx, request.accepted());
-        conn.rest.stats.fast.facts |= fact::CHILD;
+        conn.rest.stats.fast.facts |= fact::CHILD | fact::SCALED;
         conn.establish(cx, None);
         conn.rest.stats.data_segs_in = u32::from(syn.payload_len() > 0);
         conn.take_syn_data(cx, syn);
         conn.rx.answer_syn_data();
-        let child = Child { request, listener, settled: false };
+        let child = Child { request, listener };
         conn.rest.fast = Some(Box::new(Open::Child(Box::new(child))));
         conn
     }
@@ -43,16 +43,14 @@ impl Conn {
     }
 
     /// Accepted with its SYN, it takes the window there for a scaled one until the size of segments is settled anew
-    /// (`tcp_create_openreq_child`).
-    pub(in crate::tcp) fn takes_window_for_scaled(&self) -> bool {
-        self.child().is_some_and(|child| !child.settled)
+    /// (`tcp_create_openreq_child`), which the end of the handshake does not do (`tcp_rcv_synrecv_state_fastopen`).
+    pub(in crate::tcp) const fn takes_window_for_scaled(&self) -> bool {
+        self.rest.stats.fast.has(fact::SCALED)
     }
 
-    /// The size of segments is settled anew.
-    pub(in crate::tcp) fn child_settled(&mut self) {
-        if let Some(Open::Child(child)) = self.rest.fast.as_deref_mut() {
-            child.settled = true;
-        }
+    /// The size of segments is settled anew (`tcp_sync_mss`).
+    pub(in crate::tcp) const fn child_settled(&mut self) {
+        self.rest.stats.fast.facts &= !fact::SCALED;
     }
 
     /// The handshake of a connection that was accepted with its SYN is not complete (`fastopen_rsk`).
@@ -123,7 +121,10 @@ impl Conn {
             self.sample_handshake(cx, seg, sent);
             self.snd.wl1 = seg.seq;
             self.snd.wnd = u32::from(seg.window) << self.peer.snd_wscale;
-            self.tx.note_window(self.snd.wnd);
+            if self.tx.note_window(self.snd.wnd) {
+                self.path.settle_mtu();
+                self.child_settled();
+            }
             self.path.rate.count_syn_ack();
             self.rx.allow_for_options();
             // Anew, since the window may be another than the SYN's (`tcp_rcv_state_process`).

@@ -77,6 +77,8 @@ pub(super) mod fact {
     pub(crate) const HANDSHAKE: u16 = 512;
     /// Our first SYN offered timestamps: until the answer segments are counted on to have them.
     pub(crate) const STAMPED: u16 = 1_024;
+    /// The size of segments goes by the window of the peer's SYN taken for a scaled one (`tcp_create_openreq_child`).
+    pub(crate) const SCALED: u16 = 2_048;
 }
 
 /// What a connection remembers of Fast Open for as long as it lives.
@@ -122,8 +124,6 @@ pub(super) struct Syn {
 pub(super) struct Child {
     pub(super) request: Request,
     pub(super) listener: SocketId,
-    /// The size of its segments was settled anew, by the window as the SYN has it (`tcp_sync_mss`).
-    pub(super) settled: bool,
 }
 
 /// What the stack has to hear of a connection.
