@@ -147,6 +147,13 @@ impl Conn {
         self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
         // The window of the SYN, never scaled, is the largest so far (RFC 7323 section 2.2).
         self.tx.note_window(self.snd.wnd);
+        // Segments are settled by what surely passes at once, not with the first window that is wider than the SYN's (`tcp_mtup_init`,
+        // `tcp_sync_mss`).
+        self.path.pmtu.set_base_mss(cx.sysctl.tcp_base_mss);
+        if cx.sysctl.tcp_mtu_probing > 1 {
+            self.path.search_mtu(cx, self.peer.data_option_bytes());
+            self.path.settle_mtu();
+        }
         let mss = self.mss();
         self.tx.set_mss(mss);
         self.rx.guess_mss(mss);
