@@ -26,6 +26,10 @@ impl Conn {
     /// could have sent it, unless the application has asked for it (IP_RECVERR): then the next call fails with it, and the connection
     /// goes on. So it is once a connection that came with its SYN is `accepted`.
     pub fn on_icmp(&mut self, cx: &mut Cx<'_>, error: Error, seq: Option<Seq>, accepted: bool) -> Heard {
+        // There is nothing left that it could end (`tcp_v4_err` looks at the number later).
+        if self.is_past() {
+            return Heard::Nothing;
+        }
         if !self.names_our_data(seq) {
             cx.count.tcp_ext.out_of_window_icmps += 1;
             return Heard::Nothing;
@@ -38,7 +42,6 @@ impl Conn {
                 // Over IPv6 only for who asked (`ipv6_icmp_error`).
                 if asked || !self.tuple.is_v6() { Heard::Message } else { Heard::Nothing }
             }
-            State::Close | State::TimeWait => Heard::Nothing,
             _ if asked => {
                 self.app.error = Some(error);
                 self.app.notice.insert(Notice::READABLE);
@@ -69,12 +72,14 @@ impl Conn {
     /// the application forbade it (IP_MTU_DISCOVER). False when the error is none of this connection's or not to be believed, so
     /// that nobody else should believe it either.
     pub fn on_pmtu(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Option<Seq>) -> bool {
+        if self.is_past() {
+            return false;
+        }
         if !self.names_our_data(seq) {
             cx.count.tcp_ext.out_of_window_icmps += 1;
             return false;
         }
-        let possible = !self.tuple.is_v6() || mtu >= MIN_PMTU_V6;
-        if matches!(self.state, State::Close | State::TimeWait) || !possible {
+        if self.tuple.is_v6() && mtu < MIN_PMTU_V6 {
             return false;
         }
         match self.options.pmtu_belief(self.tuple.is_v6()) {
@@ -139,6 +144,11 @@ impl Conn {
         self.child_settled();
         let mss = self.mss();
         self.tx.set_mss(mss);
+    }
+
+    /// It has ended, or waits for what is left of it to die away.
+    const fn is_past(&self) -> bool {
+        matches!(self.state, State::Close | State::TimeWait)
     }
 
     /// Between SND.UNA and SND.NXT: nobody off the path knows such a number (RFC 5927 section 4.1). Of a connection that came with its SYN also
