@@ -32,11 +32,19 @@ impl Conn {
             && !seg.ack.after(self.tx.snd_nxt())
             && u32::from(seg.window) == self.snd.wnd >> self.peer.snd_wscale
             && seg.layout.usual
-            && seg.options.timestamps.is_some() == self.peer.ts
+            && self.has_expected_timestamp(seg)
             && self.rx.is_foreseen()
             && !self.rx.has_hole()
             && !self.rx.has_mark()
-            && self.rx.open_window() > 0
+            && seg.payload_len() <= self.rx.open_window()
+    }
+
+    /// A timestamp where both sides agreed on that, and not even one older than the last by as little as PAWS forgives.
+    fn has_expected_timestamp(&self, seg: &Segment) -> bool {
+        match seg.options.timestamps {
+            Some(ts) => self.peer.ts && ts.value.wrapping_sub(self.peer.stamps.recent) as i32 >= 0,
+            None => !self.peer.ts,
+        }
     }
 
     /// The socket has memory left for the segment from what it took before, in whole pages.
