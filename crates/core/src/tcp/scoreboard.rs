@@ -10,6 +10,14 @@ pub use buffers::{Blocks, Buffer, Fit, Join};
 use smallvec::SmallVec;
 mod buffers;
 
+/// Of small segments that go again.
+mod together {
+    /// They do so together (tcp_retrans_collapse).
+    pub(super) const ON: u8 = 1;
+    /// Some have been joined, and their buffers freed.
+    pub(super) const JOINED: u8 = 2;
+}
+
 /// The send queue with marks on what is in flight.
 ///
 /// Every record is in exactly one of these states: in flight, sacked, lost and waiting for retransmission, lost and
@@ -33,8 +41,8 @@ pub struct Flight {
     pub mss: u16,
     /// The peer selectively acknowledges.
     pub sack_ok: bool,
-    /// Small segments are retransmitted together (tcp_retrans_collapse).
-    pub collapses: bool,
+    /// Bits of [`together`].
+    together: u8,
     to_resend: RangeSet,
     /// What is sacked; `None` where nothing is.
     buffers: Option<Box<Buffers>>,
@@ -98,7 +106,7 @@ impl Flight {
             lost: 0,
             mss,
             sack_ok: false,
-            collapses: true,
+            together: together::ON,
             to_resend: RangeSet::new(),
             buffers: None,
         }
@@ -292,12 +300,13 @@ impl Flight {
     /// Small segments behind the record at `start` are sent again with it, up to `space` bytes in all and to `edge`, the end of the window
     /// (`tcp_retrans_try_collapse`).
     pub fn collapse(&mut self, start: u64, space: usize, edge: u64) {
-        if !self.collapses {
+        if self.together & together::ON == 0 {
             return;
         }
         let mut joined: SmallVec<[(u64, u16); 8]> = SmallVec::new();
         self.tx.join_following(start, (space, edge), &mut |_, to, flags| joined.push((to, flags)));
         let Some(&(end, _)) = joined.last() else { return };
+        self.together |= together::JOINED;
         for (_, flags) in joined {
             self.adjust_marked(flags, -1);
         }
@@ -307,6 +316,18 @@ impl Flight {
         if waits {
             self.to_resend.insert(start, end);
         }
+    }
+
+    /// Segments have been joined since this was last asked, so that buffers are freed (`tcp_collapse_retrans`).
+    pub const fn take_freed(&mut self) -> bool {
+        let joined = self.together & together::JOINED;
+        self.together ^= joined;
+        joined != 0
+    }
+
+    /// Whether small segments are retransmitted together.
+    pub const fn set_collapse(&mut self, on: bool) {
+        self.together = (self.together & together::JOINED) | on as u8;
     }
 
     /// The segments of a record's range changed by `delta` (`tcp_adjust_pcount`).

@@ -169,7 +169,7 @@ impl Sender {
 
     /// Whether small segments are retransmitted together.
     pub const fn set_collapse(&mut self, on: bool) {
-        self.flight.collapses = on;
+        self.flight.set_collapse(on);
     }
 
     /// The MSS in force.
@@ -210,6 +210,11 @@ impl Sender {
     /// True once after a reduction: the next new data must carry CWR, where ECN is in use (RFC 3168 section 6.1.2).
     pub fn take_cwr(&mut self) -> bool {
         core::mem::take(&mut self.recovery.cwr_pending)
+    }
+
+    /// Small segments were joined to go again since this was last asked, and their buffers are freed.
+    pub const fn take_freed(&mut self) -> bool {
+        self.flight.take_freed()
     }
 
     /// The head of the unsent part.

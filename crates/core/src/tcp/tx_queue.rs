@@ -310,14 +310,17 @@ impl TxQueue {
     }
 
     /// Fills the first element that is not pushed out up to `len` bytes from the next one, as far as the copies that this takes are
-    /// afforded. What is not to leave `whole` will lack as much again: room for that saves the next copy.
-    pub fn grow_head(&mut self, len: usize, whole: bool) {
+    /// afforded. What is not to leave `whole` will lack as much again: room for that saves the next copy. True where the next one is
+    /// freed.
+    pub fn grow_head(&mut self, len: usize, whole: bool) -> bool {
         if !self.unsent.copies_to_grow(len) {
-            self.unsent.grow_head(len, 0);
-        } else if self.affords_copy(len) {
-            let spare = if whole || !self.affords_copy(2 * len) { 0 } else { len };
-            self.unsent.grow_head(len, spare);
+            return self.unsent.grow_head(len, 0);
         }
+        if !self.affords_copy(len) {
+            return false;
+        }
+        let spare = if whole || !self.affords_copy(2 * len) { 0 } else { len };
+        self.unsent.grow_head(len, spare)
     }
 
     /// The queue may copy `len` bytes for a packet that ends beyond its element: copies pin a sixteenth of what is written and not

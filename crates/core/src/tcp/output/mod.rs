@@ -245,6 +245,9 @@ impl Conn {
     }
 
     fn again(&mut self, cx: &mut Cx<'_>, plan: &SendPlan) -> Outgoing {
+        if self.tx.take_freed() {
+            self.rx.uncharge();
+        }
         self.rest.stats.bytes_retrans += plan.payload.len() as u64;
         if plan.syn { self.syn_segment(cx, plan, None) } else { self.data_segment(cx, plan, true) }
     }
@@ -326,7 +329,9 @@ impl Conn {
         }
         // Urgent data leaves segment by segment, and a packet ends where the window does.
         let whole = !self.urgent_mode() && self.send_window_room() as usize >= len;
-        self.tx.queue().grow_head(len, whole);
+        if self.tx.queue().grow_head(len, whole) {
+            self.rx.uncharge();
+        }
         self.tx.queue_ref().unsent.head_behind().unwrap_or(head)
     }
 

@@ -434,7 +434,9 @@ impl Watched {
                 }
             }
             Call::Cut(len) => q.unsent.cut_head(len),
-            Call::Grow(len, whole) => q.grow_head(len, whole),
+            Call::Grow(len, whole) => {
+                q.grow_head(len, whole);
+            }
             Call::Send(len) => {
                 let start = q.send_head(len, 1_448, at, stamp());
                 self.leave(start);

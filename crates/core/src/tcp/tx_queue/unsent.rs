@@ -316,14 +316,15 @@ impl Unsent {
 
     /// Fills the first element that is not pushed out up to `len` bytes from the next one, so that a packet need not end where an element
     /// does (`tcp_grow_skb`). Where its buffer has no room left, what it has is copied to one with room for `spare` bytes more of the next.
-    pub(super) fn grow_head(&mut self, len: usize, spare: usize) {
+    /// True where the next one is all taken, and gone.
+    pub(super) fn grow_head(&mut self, len: usize, spare: usize) -> bool {
         let (index, start) = (usize::from(self.pushed.packets), self.nxt + u64::from(self.pushed.bytes));
         let mut heads = self.elements.iter_mut().skip(index);
-        let (Some(head), Some(next)) = (heads.next(), heads.next()) else { return };
-        let (Data::Open(to), Data::Open(from)) = (&mut head.data, &mut next.data) else { return };
+        let (Some(head), Some(next)) = (heads.next(), heads.next()) else { return false };
+        let (Data::Open(to), Data::Open(from)) = (&mut head.data, &mut next.data) else { return false };
         let take = len.saturating_sub(to.len()).min(from.len());
         if take == 0 || head.flags & flag::EOR != 0 {
-            return;
+            return false;
         }
         let end = start + to.len() as u64;
         let (before, shared, seam) = (to.capacity(), head.flags & flag::SHARED != 0, to.front_len());
@@ -349,6 +350,7 @@ impl Unsent {
             self.join_pins(own, next);
         }
         debug_assert!(self.pins.iter().is_sorted_by_key(|pin| pin.end), "{:?}", self.pins);
+        emptied.is_some()
     }
 
     /// Charges for the buffer of a head that has grown; the index of its pin.
