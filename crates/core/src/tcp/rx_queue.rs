@@ -98,6 +98,8 @@ struct Held {
     bytes: u32,
     /// What Linux would charge for a FIN by itself.
     fin: u32,
+    /// The FIN is in the buffer of data that ends before it, the last one.
+    with_fin: bool,
 }
 
 impl RxQueue {
@@ -249,7 +251,11 @@ impl RxQueue {
 
     /// A FIN by itself beyond the hole has a buffer of its own, unless it stands behind one; true where it has.
     fn charge_fin(&mut self, offset: u64, truesize: u32) -> bool {
-        let Some(held) = self.held.as_mut().filter(|held| !held.joins(offset, 0)) else { return false };
+        let Some(held) = self.held.as_mut() else { return false };
+        if held.joins(offset, 0) {
+            held.with_fin = true;
+            return false;
+        }
         held.fin += truesize;
         self.truesize += truesize;
         true
@@ -293,6 +299,7 @@ impl RxQueue {
                     buffer = self.join(at, held.buffer_end(at, u64::MAX));
                 }
                 let Some((_, mut chunk)) = held.chunks.pop_first() else { break };
+                let ends = held.with_fin && held.chunks.is_empty();
                 held.bytes -= chunk.len() as u32;
                 self.charge -= chunk.charge();
                 let known = self.next.saturating_sub(at);
@@ -305,7 +312,8 @@ impl RxQueue {
                     if self.truesize < before {
                         self.uncharge();
                     }
-                } else {
+                } else if !ends {
+                    // With the FIN it waits until the end is read, whatever else is known of it (`tcp_ofo_queue`).
                     self.truesize -= chunk.truesize();
                     self.uncharge();
                 }
@@ -349,7 +357,8 @@ impl RxQueue {
         while let Some((at, chunk)) = feed.next_piece(new.start, data_end) {
             let own = if joins { 0 } else { chunk.truesize() };
             let before = held.chunks.len();
-            let (taken, gone) = held.add(at, chunk, (&mut self.charge, &mut self.truesize));
+            let fin = new.end > data_end && at + chunk.len() as u64 == data_end;
+            let (taken, gone) = held.add(at, chunk, fin, (&mut self.charge, &mut self.truesize));
             swallowed += gone;
             if held.chunks.len() < before + usize::from(taken) {
                 // What lay within it is gone.
@@ -415,6 +424,7 @@ impl RxQueue {
                 freed += chunk.truesize();
                 self.charge -= chunk.charge();
                 held.bytes -= chunk.len() as u32;
+                held.with_fin = false;
             }
             let before = held.chunks.last_key_value().map_or(0, |(start, piece)| start + piece.len() as u64);
             cut = Some(start.max(before));
@@ -571,10 +581,17 @@ impl Held {
     }
 
     /// Adds a piece, and its charges, ours and Linux's, unless one buffer has all of it; what lies within it goes
-    /// (`tcp_data_queue_ofo`). Whether it was taken, and how many buffers went.
-    fn add(&mut self, at: u64, mut chunk: Chunk, (charge, truesize): (&mut u32, &mut u32)) -> (bool, u32) {
+    /// (`tcp_data_queue_ofo`). Whether it was taken, and how many buffers went. The number of a FIN behind it, `fin`, is a part of it.
+    fn add(
+        &mut self,
+        at: u64,
+        mut chunk: Chunk,
+        fin: bool,
+        (charge, truesize): (&mut u32, &mut u32),
+    ) -> (bool, u32) {
         let end = at + chunk.len() as u64;
-        if self.buffer_end(at, end) >= end {
+        let (last, have) = self.last_piece(at, end);
+        if have >= end && (!fin || self.has_fin(last)) {
             return (false, 0);
         }
         let mut gone = 0;
@@ -585,6 +602,7 @@ impl Held {
         chunk.trim_front((at + chunk.len() as u64 - end) as usize);
         while let Some((&inner, piece)) = self.chunks.range(at..end).next()
             && inner + piece.len() as u64 <= end
+            && (fin || !self.has_fin(inner))
             && let Some(piece) = self.chunks.remove(&inner)
         {
             self.bytes -= piece.len() as u32;
@@ -602,7 +620,18 @@ impl Held {
             *truesize -= before.lend_buffer(&mut chunk);
         }
         self.chunks.insert(at, chunk);
+        if fin {
+            // One by itself lies within.
+            gone += u32::from(self.fin > 0);
+            *truesize -= core::mem::take(&mut self.fin);
+            self.with_fin = true;
+        }
         (true, gone)
+    }
+
+    /// The FIN is in the buffer of the piece that starts there.
+    fn has_fin(&self, start: u64) -> bool {
+        self.with_fin && self.chunks.last_key_value().is_some_and(|(last, _)| *last == start)
     }
 
     /// Where a buffer of several pieces ends that begins before the offset, and has pieces from there on, as [`Self::buffer_end`]; 0 where
@@ -629,18 +658,23 @@ impl Held {
     /// Where the last buffer ends that begins at the offset or before it, or a place in it that is at `enough` or behind: a full queue that was
     /// squeezed has thousands of pieces in one buffer, and a peer that repeats one of them does not have all the others looked at.
     fn buffer_end(&self, at: u64, enough: u64) -> u64 {
-        let Some((start, mut piece)) = self.chunks.range(..=at).next_back() else { return 0 };
-        let mut end = start + piece.len() as u64;
+        self.last_piece(at, enough).1
+    }
+
+    /// The same, and where its last piece up to there starts.
+    fn last_piece(&self, at: u64, enough: u64) -> (u64, u64) {
+        let Some((&first, mut piece)) = self.chunks.range(..=at).next_back() else { return (0, 0) };
+        let (mut last, mut end) = (first, first + piece.len() as u64);
         let mut chain = self.chunks.range(at + 1..);
         // Without a charge of its own it shares the buffer of the piece behind it.
         while end < enough
             && piece.truesize() == 0
-            && let Some((start, next)) = chain.next()
-            && *start == end
+            && let Some((&start, next)) = chain.next()
+            && start == end
         {
             end += next.len() as u64;
-            piece = next;
+            (last, piece) = (start, next);
         }
-        end
+        (last, end)
     }
 }

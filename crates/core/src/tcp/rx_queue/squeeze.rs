@@ -107,7 +107,10 @@ impl Tail {
             let from = at.max(edge);
             chunk.trim_front((from - at) as usize);
             edge = from + chunk.len() as u64;
-            chunks.insert(from, chunk);
+            // One that was beside another for its FIN alone has nothing left.
+            if !chunk.is_empty() {
+                chunks.insert(from, chunk);
+            }
         }
     }
 

@@ -73,9 +73,13 @@ fn assert_same(q: &RxQueue, m: &Model, fin_at: u64) {
     assert_eq!(q.held_bytes(), held().map(|(_, c)| c.len() as u32).sum::<u32>());
     assert_eq!(q.has_hole(), !m.ranges().is_empty());
     let mut end = q.next_offset();
+    // The number of a FIN is a part of the last one.
+    let with_fin = q.held.as_ref().is_some_and(|held| held.with_fin);
+    assert!(!with_fin || q.furthest() == Some(fin_at + 1), "a FIN that nobody holds");
     for (&at, chunk) in held() {
         let next = at + chunk.len() as u64;
-        assert!(at >= q.next_offset() && next > end, "one held chunk lies within another");
+        let within = next < end || (next == end && !(with_fin && next == fin_at));
+        assert!(at >= q.next_offset() && !within, "one held chunk lies within another");
         assert!(at <= end || q.ranges().any(|range| range.start == at), "a hole within a range");
         end = next;
         assert_eq!(chunk.as_slice(), &payload(at, end)[..]);
