@@ -509,8 +509,11 @@ impl Conn {
     fn remains(&mut self, cx: &mut Cx<'_>) -> TimeWait {
         let fin_wait2 = self.state == State::FinWait2;
         if !fin_wait2 && self.rx.ack_due() {
-            // What the acknowledgement of the FIN says is what later ones repeat (`tcp_fin` sends before `tcp_time_wait`).
+            // What the acknowledgement of the FIN says is what later ones repeat (`tcp_fin` sends before `tcp_time_wait`). That counts when it
+            // leaves.
+            let wanted = cx.count.tcp_ext.tcp_want_zero_window_adv;
             self.rx.select_window(cx);
+            cx.count.tcp_ext.tcp_want_zero_window_adv = wanted;
         }
         let length = if fin_wait2 { self.small_fin_wait2(cx) } else { TIME_WAIT };
         // Those that end soon are counted apart (`__inet_twsk_schedule`).
