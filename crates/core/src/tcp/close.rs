@@ -2,6 +2,7 @@
 use super::chrono::Held;
 use super::conn::Conn;
 use super::output::nagle::Hold;
+use super::pending::Round;
 use super::ready::{How, Notice};
 use super::state::State;
 use crate::base::{Cx, Error};
@@ -77,6 +78,9 @@ impl Conn {
             cx.count.tcp_ext.tcp_abort_on_data += 1;
         } else {
             self.send_fin(cx);
+            if self.out.tries() {
+                self.out.burst.round = Round::Closes;
+            }
             if self.state == State::FinWait2 {
                 self.orphan_in_fin_wait2(cx);
             }

@@ -7,7 +7,7 @@ use super::negotiated::Negotiated;
 use super::options::{OptionSets, SocketOptions};
 use super::output::Followed;
 use super::output::nagle::Hold;
-use super::pending::Pending;
+use super::pending::{Pending, Round};
 use super::ready::{Fate, Notice};
 use super::receiver::Receiver;
 use super::request::Accepted;
@@ -77,14 +77,6 @@ pub(super) struct App {
     pub(super) accounted: u32,
     /// Why what it wrote is not sent; `None` while it is.
     pub(super) wait: Option<Wait>,
-}
-
-impl App {
-    /// That the window is not used says nothing of it: a writer waits for room, or nobody owns the connection, so that Linux finds no
-    /// socket to ask (`tcp_cwnd_application_limited`).
-    pub(super) const fn keeps_window(&self) -> bool {
-        self.nospace.is_set() || self.orphan
-    }
 }
 
 /// Whether a writer waits for room (SOCK_NOSPACE).
@@ -461,6 +453,12 @@ impl Conn {
             self.path.window.stamp = cx.now;
         }
         self.wake_writer(cx);
+    }
+
+    /// That the window is not used says nothing of it: a writer waits for room, or nobody owns the connection, so that Linux finds no
+    /// socket to ask (`tcp_cwnd_application_limited`). What close() itself lets go leaves before that (`sock_orphan`).
+    pub(super) fn keeps_window(&self) -> bool {
+        self.app.nospace.is_set() || (self.app.orphan && self.out.burst.round != Round::Closes)
     }
 
     /// A waiter that saw "full" is told once the rule turns true. Called after every event that lowers the unsent part or the

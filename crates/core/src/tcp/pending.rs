@@ -91,6 +91,8 @@ pub(super) enum Round {
     CorksBehind,
     /// The pace or small queues let it go on, and it is looked at whether or not anything waits (`tcp_tsq_write`).
     GoesOn,
+    /// close() has let go what waited, and the FIN.
+    Closes,
 }
 
 impl Burst {

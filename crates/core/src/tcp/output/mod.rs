@@ -542,7 +542,8 @@ impl Conn {
         // With nothing to send nobody else looks at the window.
         let full = self.out.burst.round == Round::GoesOn && self.tx.cwnd_room(&self.path) == 0;
         let limited = why == Wait::Cwnd || full;
-        let starved = self.tx.after_write(cx, &mut self.path, sent, limited, self.app.keeps_window());
+        let kept = self.keeps_window();
+        let starved = self.tx.after_write(cx, &mut self.path, sent, limited, kept);
         self.keep_time(cx, why, starved);
         self.app.nospace = self.app.nospace.call_over();
         let stuck = match why {

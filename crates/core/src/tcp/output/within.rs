@@ -42,7 +42,8 @@ impl Conn {
         }
         if self.tx.queue_ref().unsent.pushed().segs > before {
             // A push that does not fill the window shows that it is not needed (`tcp_cwnd_validate`), though the next one may fill it.
-            self.tx.after_push_within(cx, &mut self.path, self.app.keeps_window());
+            let kept = self.keeps_window();
+            self.tx.after_push_within(cx, &mut self.path, kept);
         }
     }
 
