@@ -448,7 +448,7 @@ impl Conn {
     /// the writer is told once the rule turns true (`tcp_check_space`, `tcp_new_space`). Called after each packet too
     /// (`tcp_event_new_data_sent`).
     pub(super) fn check_space(&mut self, cx: &Cx<'_>) {
-        if self.app.nospace.is_set() && self.tx.in_flight() < self.path.window.cwnd {
+        if self.app.nospace.is_set() && self.held_by_sndbuf(cx) {
             self.expand_sndbuf(cx);
             self.path.window.stamp = cx.now;
         }
@@ -459,6 +459,20 @@ impl Conn {
     /// socket to ask (`tcp_cwnd_application_limited`). What close() itself lets go leaves before that (`sock_orphan`).
     pub(super) fn keeps_window(&self) -> bool {
         self.app.nospace.is_set() || (self.app.orphan && self.out.burst.round != Round::Closes)
+    }
+
+    /// The send buffer was what held the sender, and may grow (`tcp_should_expand_sndbuf`).
+    fn held_by_sndbuf(&self, cx: &Cx<'_>) -> bool {
+        self.options.sndbuf.is_none()
+            && cx.pressure < Pressure::Moderate
+            && self.tx.in_flight() < self.path.window.cwnd
+    }
+
+    /// As [`Self::keeps_window`] for a packet that has left just now: a writer who waits has its room first (`tcp_event_new_data_sent`), which
+    /// says as much of the window where the buffer grows for it.
+    pub(super) fn keeps_window_behind(&self, cx: &Cx<'_>) -> bool {
+        let told = self.app.nospace.is_set() && !self.held_by_sndbuf(cx) && self.level(cx).writable();
+        self.keeps_window() && (!told || self.app.orphan)
     }
 
     /// A waiter that saw "full" is told once the rule turns true. Called after every event that lowers the unsent part or the

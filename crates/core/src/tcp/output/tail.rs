@@ -40,7 +40,7 @@ impl Conn {
         // A probe is no part of a burst: after one the RTO timer runs, not the next probe's (`tcp_write_xmit`, push_one = 2).
         let new = core::mem::take(&mut self.out.burst.segs);
         if new > 0 {
-            let kept = self.keeps_window();
+            let kept = self.keeps_window_behind(cx);
             let starved = self.tx.after_new_probe(cx, &mut self.path, kept);
             // The peer's window has let it leave (the end of `tcp_write_xmit`).
             self.rest.stats.chrono.stop(cx.now, Held::RecvWindow, self.tx.is_empty());
