@@ -36,6 +36,7 @@ impl Conn {
     pub(super) fn finish_shutdown(&mut self, cx: &mut Cx<'_>) {
         if self.app.snd_shutdown && self.state == State::Established {
             self.send_fin(cx);
+            self.finish_early(cx);
         }
     }
 

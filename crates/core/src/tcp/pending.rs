@@ -20,7 +20,7 @@ pub(super) struct Pending {
     due: Option<Box<Due>>,
     /// What the last acknowledgements asked for.
     pub(super) rexmit: Rexmit,
-    /// What is sent again for an acknowledgement with data: it leaves before the data is taken in.
+    /// What leaves for an acknowledgement with data, before that data is taken in.
     pub(super) early: Option<Box<Early>>,
     /// What went since the last pause.
     pub(super) burst: Burst,
@@ -56,7 +56,7 @@ impl Asked {
     }
 }
 
-/// What is sent again as if the data that came with its acknowledgement were not there yet.
+/// What is sent as if the data that came with an acknowledgement were not there yet.
 #[derive(Debug)]
 pub(super) struct Early {
     /// Acknowledgement, window and options.
@@ -65,6 +65,8 @@ pub(super) struct Early {
     pub(super) answers: bool,
     /// The first of it is counted as an answer or not, before it leaves.
     pub(super) counted: bool,
+    /// It is for new data, too.
+    pub(super) new: bool,
 }
 
 /// What went since the last pause.

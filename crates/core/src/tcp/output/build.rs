@@ -42,13 +42,28 @@ impl Conn {
     pub(in crate::tcp) fn acknowledge_early(&mut self, cx: &mut Cx<'_>) {
         let may = self.path.pacing.not_before(cx.now).is_none() && !self.is_child();
         if may && self.out.early.is_none() && (self.resends_now(cx) || self.sends_instead(cx)) {
-            let answers = self.rx.ack.would_answer(cx.now);
-            let repr = self.header(cx, self.tx.snd_una(), TcpFlags::EMPTY);
-            // As an answer it makes the traffic interactive before it is decided when to acknowledge the data.
-            let counted = answers && !self.tx.resends_only_fin();
-            self.rx.ack.on_data_sent(cx, counted);
-            self.out.early = Some(Box::new(Early { repr, answers, counted }));
+            let only_fin = self.tx.resends_only_fin();
+            self.keep_header(cx, only_fin, false);
         }
+    }
+
+    /// The FIN that waited for the handshake leaves, behind what was written before it, when the segment that completes the handshake is
+    /// known for that, and its data is looked at behind it (`tcp_shutdown` in `tcp_rcv_state_process`).
+    pub(in crate::tcp) fn finish_early(&mut self, cx: &mut Cx<'_>) {
+        if self.path.pacing.not_before(cx.now).is_none() && self.sends_new(cx) {
+            let only_fin = self.tx.peek_unsent().is_some_and(|head| head.len == 0);
+            self.keep_header(cx, only_fin, true);
+        }
+    }
+
+    /// What leaves next says what has come until now.
+    fn keep_header(&mut self, cx: &mut Cx<'_>, only_fin: bool, new: bool) {
+        let answers = self.rx.ack.would_answer(cx.now);
+        let repr = self.header(cx, self.tx.snd_una(), TcpFlags::EMPTY);
+        // As an answer it makes the traffic interactive before it is decided when to acknowledge the data.
+        let counted = answers && !only_fin;
+        self.rx.ack.on_data_sent(cx, counted);
+        self.out.early = Some(Box::new(Early { repr, answers, counted, new }));
     }
 
     /// F-RTO sends new data in the place of a retransmission, and at the same time, or that after all where the new data does not fit the
@@ -80,7 +95,7 @@ impl Conn {
     /// The header of data: with what stood before other data came, where that is what lets this one be sent again.
     fn data_header(&mut self, cx: &mut Cx<'_>, plan: &SendPlan, flags: TcpFlags, again: bool) -> TcpRepr {
         if !again && self.out.rexmit != Rexmit::New {
-            self.out.early = None;
+            self.out.early.take_if(|early| !early.new);
         }
         let Some(early) = &self.out.early else {
             return self.header_at(cx, plan.departure, plan.seq, flags);

@@ -76,9 +76,10 @@ impl Conn {
     /// The next segment that the acknowledgement of data lets go which ends the connection, in the place of [`Self::output`]. What does not
     /// leave now never does.
     pub fn output_before_end(&mut self, cx: &mut Cx<'_>, caps: &PathCaps) -> Option<Outgoing> {
-        self.out.early.as_ref()?;
+        let new = self.out.early.as_ref()?.new;
         self.look_below(cx, caps);
-        self.next_data(cx, caps, None).ok()
+        let hold = self.out.hold().filter(|_| new);
+        self.next_data(cx, caps, hold).ok()
     }
 
     /// What is below, as it is now.
@@ -189,7 +190,7 @@ impl Conn {
                 (answer, _) => answer,
             };
         }
-        if self.out.early.take().is_some() {
+        if self.out.early.take_if(|early| !early.new).is_some() {
             // New data comes after the peer's, and with what that is owed (`tcp_data_snd_check`).
             self.out.burst.mss = 0;
             return self.next_data(cx, caps, hold);
