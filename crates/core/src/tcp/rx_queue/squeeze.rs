@@ -85,12 +85,12 @@ impl Run {
         self.last = core::mem::replace(&mut self.open, Tail { from: self.chunks, ..Tail::default() });
     }
 
-    /// The part that is worth copying.
+    /// The part that is copied, where that costs nothing. It gains something even where no buffer goes: a copy has no headers before its bytes.
     fn worth(&self) -> Option<Tail> {
         let tail = self.poor?;
         let copies = tail.bytes / SQUEEZED_MAX * Truesize::squeezed(SQUEEZED_MAX).bytes()
             + Truesize::squeezed(tail.bytes % SQUEEZED_MAX).bytes();
-        (copies < tail.truesize).then_some(tail)
+        (copies <= tail.truesize).then_some(tail)
     }
 }
 
