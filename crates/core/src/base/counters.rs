@@ -91,7 +91,7 @@ counter_group! {
         tcp_dsack_old_sent = "TCPDSACKOldSent", tcp_dsack_ofo_sent = "TCPDSACKOfoSent",
         tcp_dsack_recv = "TCPDSACKRecv", tcp_dsack_ofo_recv = "TCPDSACKOfoRecv",
         tcp_abort_on_data = "TCPAbortOnData", tcp_abort_on_close = "TCPAbortOnClose", tcp_abort_on_memory = "TCPAbortOnMemory",
-        tcp_abort_on_timeout = "TCPAbortOnTimeout", tcp_timeout_rehash = "TcpTimeoutRehash", tcp_abort_on_linger = "TCPAbortOnLinger",
+        tcp_abort_on_timeout = "TCPAbortOnTimeout", tcp_timeout_rehash = "TcpTimeoutRehash", tcp_duplicate_data_rehash = "TcpDuplicateDataRehash", tcp_abort_on_linger = "TCPAbortOnLinger",
         tcp_dsack_ignored_old = "TCPDSACKIgnoredOld", tcp_dsack_ignored_no_undo = "TCPDSACKIgnoredNoUndo",
         tcp_dsack_ignored_dubious = "TCPDSACKIgnoredDubious", tcp_dsack_recv_segs = "TCPDSACKRecvSegs", tcp_sack_discard = "TCPSACKDiscard",
         tcp_spurious_rtos = "TCPSpuriousRTOs", tcp_spurious_rtx_host_queues = "TCPSpuriousRtxHostQueues",

@@ -47,6 +47,17 @@ impl Ingress {
         }
     }
 
+    /// The flow label of its header; 0 over IPv4.
+    #[must_use]
+    pub fn flow_label(&self) -> u32 {
+        if self.src.is_ipv4() {
+            return 0;
+        }
+        let head = self.packet.head.as_slice();
+        let header = if head.is_empty() { &self.packet.payload[..] } else { head };
+        header.first_chunk().map_or(0, |word| u32::from_be_bytes(*word) & 0x000f_ffff)
+    }
+
     /// What follows the first `header_len` bytes of the transport, without a copy.
     #[must_use]
     pub fn payload(&self, header_len: usize) -> Bytes {

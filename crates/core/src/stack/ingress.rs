@@ -140,6 +140,7 @@ impl Stack {
                 usual: view.has_usual_options(),
                 gso_size: segment_size(ingress, &payload),
                 pinned_bytes: ingress.packet.payload.len() as u32,
+                flow_label: ingress.flow_label(),
             },
             payload,
         };

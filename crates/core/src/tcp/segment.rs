@@ -53,6 +53,8 @@ pub struct Layout {
     pub gso_size: u16,
     /// Bytes that each piece of the payload pins where it is a slice of something larger; 0 for its own length.
     pub pinned_bytes: u32,
+    /// Flow label of its IPv6 header; 0 over IPv4.
+    pub flow_label: u32,
 }
 
 /// A segment as it came in: validated by checksum, not yet by sequence number.

@@ -161,6 +161,16 @@ impl Sender {
         self.recovery.timeouts.relabel();
     }
 
+    /// The flow label of the data that came last; whether it is another than before.
+    pub(in crate::tcp) fn note_label(&mut self, label: u32) -> bool {
+        self.recovery.timeouts.note_label(label)
+    }
+
+    /// What the peer hears from us may be lost on its way: see [`super::recovery::rto::Timeouts::relabel_answers`].
+    pub(in crate::tcp) const fn relabel_answers(&mut self) {
+        self.recovery.timeouts.relabel_answers();
+    }
+
     /// Measured reordering (`tcpi_reordering`, `tcpi_reord_seen`).
     #[must_use]
     pub const fn reordering(&self) -> super::recovery::Reorder {

@@ -20,7 +20,6 @@ pub(super) const NOT_COMPARED: &[(&str, &str)] = &[
     ("TcpExtTCPSackMerged", "buffers of what was sent, joined as SACKs come: ours are ranges"),
     ("TcpExtTCPSackShiftFallback", "the same, where they could not be"),
     ("TcpExtTCPSackShifted", "the same, in part"),
-    ("TcpExtTcpDuplicateDataRehash", "another flow label because the peer's has changed: not built"),
 ];
 
 /// So begin the names of TCP's, of groups `Tcp` and `TcpExt`.

@@ -159,6 +159,9 @@ impl Conn {
         let answer = has_data || self.out_of_window_ack_allowed(cx);
         if answer {
             self.rx.on_unacceptable(cx, seg.seq, seg.seq + seg.seq_len());
+            if seg.seq_len() > 0 && seg.seq.before(self.rx.nxt()) && self.peer.sack && cx.sysctl.tcp_dsack {
+                self.follow_label(cx, seg.layout.flow_label);
+            }
         }
         answer
     }

@@ -1,5 +1,6 @@
 //! Payload and FIN of an acceptable segment (RFC 9293 section 3.10.7.4, seventh and eighth step; `tcp_data_queue`, `tcp_fin`).
 use crate::base::{Cx, Error};
+use crate::path::congestion::CaState;
 use crate::tcp::conn::Conn;
 use crate::tcp::ready::Notice;
 use crate::tcp::receiver::Arrival;
@@ -38,7 +39,7 @@ impl Conn {
         let before_mark = self.peer.ecn.then_some((self.out.ece, self.path.ecn));
         let marked = self.input_ecn_mark(&seg);
         let in_order = !seg.seq.after(self.rx.nxt());
-        let segs = seg.segs();
+        let (segs, has_data) = (seg.segs(), end != seg.seq);
         let rtt = self.path_facts(cx);
         let received = self.rx.on_data(
             cx,
@@ -62,6 +63,11 @@ impl Conn {
             // What is old or finds no room in order goes before Linux looks at its mark (`tcp_event_data_recv`).
             (self.out.ece, self.path.ecn) = (ece, ecn);
         }
+        if received.again {
+            self.follow_label(cx, seg.layout.flow_label);
+        } else if received.out_of_order || (has_data && !received.dropped) {
+            self.tx.note_label(seg.layout.flow_label);
+        }
         if received.out_of_order {
             self.rest.stats.rcv_ooopack = self.rest.stats.rcv_ooopack.wrapping_add(segs);
         }
@@ -70,6 +76,15 @@ impl Conn {
             self.app.notice.insert(Notice::READABLE);
         }
         if received.fin { self.input_fin(cx) } else { None }
+    }
+
+    /// Data came again: under another flow label than what came before, its sender may have run into a timeout, so that the way of our
+    /// acknowledgements may be broken. They try another, unless our own timeouts do (`tcp_rcv_spurious_retrans`).
+    pub(super) fn follow_label(&mut self, cx: &mut Cx<'_>, label: u32) {
+        if self.tx.note_label(label) && self.tuple.is_v6() && self.tx.ca_state() != CaState::Loss {
+            self.tx.relabel_answers();
+            cx.count.tcp_ext.tcp_duplicate_data_rehash += 1;
+        }
     }
 
     /// Nobody is left to read: new data is answered with a reset so that the peer learns it was lost (RFC 2525 2.17).

@@ -85,6 +85,7 @@ impl Conn {
         }
         if seg.has(TcpFlags::SYN) {
             self.rx.on_syn_again(cx, seg.seq);
+            self.follow_label(cx, seg.layout.flow_label);
             let rtt = self.path_facts(cx);
             self.rx.check_ack(cx, rtt);
         }

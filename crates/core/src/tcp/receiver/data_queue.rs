@@ -53,6 +53,8 @@ pub struct Received {
     pub out_of_order: bool,
     /// Refused for lack of memory or window, or wholly old.
     pub dropped: bool,
+    /// It was wholly old.
+    pub again: bool,
     /// The application can now read enough to be told (`tcp_data_ready`).
     pub readable: bool,
 }
@@ -123,7 +125,7 @@ impl Receiver {
             // A FIN that comes again comes here too: its ACK was lost.
             cx.count.tcp_ext.delayed_ack_lost += 1;
             self.set_dsack(cx, seq, end);
-            return self.refuse();
+            return Received { again: true, ..self.refuse() };
         }
         // The same data with a FIN one byte further on is a second end of the stream (`tcp_fin`).
         let moved_fin = taken.fin && end == self.intake.nxt() + 1;

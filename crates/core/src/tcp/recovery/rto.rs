@@ -57,8 +57,10 @@ pub struct Timeouts {
     pub recoveries: u16,
     /// Those that gave the flow another label, modulo 2^16 (`tcpi_rehash`).
     pub rehashes: u16,
-    /// The label in use: how many there were before it, those of a passive open's SYN-ACKs included.
+    /// The label in use: how many there were before it, those of a passive open's SYN-ACKs and of its answers included.
     pub label: u16,
+    /// The peer's label: 20 bits.
+    heard: [u8; 3],
     spent_ms: u32,
     /// When the present row began, in milliseconds of the stack's clock modulo 2^32.
     since_ms: Option<NonZeroU32>,
@@ -77,6 +79,17 @@ impl Timeouts {
     /// The flow may be lost on its way: it gets another label (`tcp_write_timeout`).
     pub(in crate::tcp) const fn relabel(&mut self) {
         self.rehashes = self.rehashes.wrapping_add(1);
+        self.label = self.label.wrapping_add(1);
+    }
+
+    /// The flow label of the peer's data; whether it is another than before (`tcp_save_lrcv_flowlabel`).
+    pub(in crate::tcp) fn note_label(&mut self, label: u32) -> bool {
+        let [_, heard @ ..] = label.to_be_bytes();
+        core::mem::replace(&mut self.heard, heard) != heard
+    }
+
+    /// The same for what answers the peer, which is no timeout.
+    pub(in crate::tcp) const fn relabel_answers(&mut self) {
         self.label = self.label.wrapping_add(1);
     }
 
