@@ -354,8 +354,13 @@ impl Rack {
                     return Some(self.last_resent(e.flight));
                 }
                 Self::judge(e, start);
+                let queue = self.resent.as_mut()?;
+                if resent.start < start {
+                    // What something else has marked lost of it before that is not judged by now.
+                    queue.put_aside(e.flight, Resent { end: start, ..resent });
+                }
                 // What is judged here stays judged, also if the mark is taken back.
-                self.resent.as_mut()?.out.front_mut()?.start = end;
+                queue.out.front_mut()?.start = end;
             } else {
                 let queue = self.resent.as_mut()?;
                 queue.out.pop_front();

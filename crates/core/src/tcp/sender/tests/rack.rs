@@ -162,3 +162,40 @@ fn what_has_arrived_of_a_retransmission_is_passed_over_at_once() {
     assert_eq!((rig.s.flight().lost_out, rig.s.flight().sacked_out), (2, SEGS as u32 + 2));
     assert!((SEGS..10 * SEGS).contains(&steps), "{steps} steps");
 }
+
+/// A queue gives up the first part of a retransmission, and RACK judges a later one: an undo has the first judged again.
+#[test]
+fn the_part_of_a_retransmission_that_was_given_up_is_not_forgotten() {
+    let mut rig = Rig::warm();
+    let widen = |rig: &mut Rig| {
+        let now = Instant::from_millis(rig.ms);
+        rig.path.window.set_cwnd(&mut rig.world.cx(now), 100);
+    };
+    widen(&mut rig);
+    let first = rig.ms as u32;
+    rig.send(1, false);
+    rig.send(4, true);
+    rig.send(6, false);
+    rig.ms += RTT;
+    rig.ack(1, &[(6, 12)]);
+    widen(&mut rig);
+    assert_eq!(rig.resend(), [(1, 1), (2, 4)]);
+    rig.send(4, false);
+    // There is reordering, and nothing is judged for a quarter of a round trip.
+    rig.s.recovery.reorder.seen = 1;
+    rig.ms += RTT;
+    // Its second segment arrives, so that there are three parts, of which the first waits in our own queue and is given up.
+    rig.ack(1, &[(3, 4), (6, 12)]);
+    let (seq, len) = (rig.seq(2), u32::from(rig.s.mss()));
+    rig.s.on_given_up(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path, seq, len);
+    rig.check();
+    assert_eq!((rig.s.flight().lost_out, rig.s.flight().retrans_out), (4, 3));
+    // What left after it arrives: the rest is lost again.
+    rig.ms += RTT;
+    rig.ack(1, &[(3, 4), (6, 16)]);
+    assert_eq!((rig.fire(), rig.s.flight().retrans_out), (TimerKind::Reorder, 0));
+    // The first of all had only been late: all marks are taken back, and what was given up is found again.
+    rig.ack_with(2, &[(3, 4), (6, 16)], |input| input.tsecr = Some(first));
+    assert_eq!((rig.world.count.tcp_ext.tcp_partial_undo, rig.s.flight().lost_out), (1, 1));
+    assert_eq!(rig.resend(), [(2, 1)]);
+}
