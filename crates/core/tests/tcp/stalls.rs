@@ -1,5 +1,5 @@
 //! Drawn lives of a sender whose driver and device stall: nobody asks for packets, turns are short, "not now", completions that come late, with
-//! any queue below and small limits, over a path that loses. Everything arrives, a timer always runs for it, timestamps are those of the
+//! any queue below and small limits, over a path that loses. Everything arrives, a timer always runs for what is in flight, timestamps are those of the
 //! departure and nothing is probed for in recovery (both in `Peer`).
 use super::peer::{Peer, Shape};
 use super::text::Seg;
@@ -170,6 +170,7 @@ impl Life {
         while self.at < at && self.events.first_key_value().is_none_or(|(key, _)| key.0 > self.at) {
             self.at = at.min(self.at + self.delay);
             let left = self.p.run_to(self.at);
+            self.check_timer();
             for (ms, seg) in left {
                 if seg.len > 0 && !self.rng.chance_ppm(self.loss_ppm) {
                     let there = self.arrival(ms, 0);
@@ -177,6 +178,17 @@ impl Life {
                 }
             }
         }
+    }
+
+    /// Something in flight that is lost is found by a timer, whatever else has happened or waits.
+    fn check_timer(&mut self) {
+        let (unacked, error) = (self.p.info().unacked, self.p.error());
+        let runs = self.p.stack.next_deadline().is_some();
+        assert!(
+            unacked == 0 || error.is_some() || runs,
+            "no timer runs for {unacked} segments at {}",
+            self.at
+        );
     }
 
     fn arrived(&mut self, seg: &Seg) {
@@ -290,6 +302,7 @@ impl Life {
                     let first = self.events.first_entry().filter(|first| first.key().0 <= self.at);
                     if let Some(event) = first.map(OccupiedEntry::remove) {
                         self.step(event);
+                        self.check_timer();
                     }
                 }
                 None if done => return,
@@ -322,6 +335,11 @@ fn whatever_stalls_below_everything_arrives() {
         "TCPRenoRecovery",
         "TCPLostRetransmit",
         "TCPSpuriousRtxHostQueues",
+        "TCPAbortOnTimeout",
+        "PacketsNotNow",
+        "credit",
+        "pacing",
+        "refused",
     ] {
         assert!(sums.get(name).is_some_and(|n| *n > 0), "{name} never moved");
     }

@@ -167,11 +167,14 @@ fn followed_connections_that_are_gone_are_not_remembered() {
     let mut w = World::plain();
     listen(&mut w, false);
     let options = SocketOptions::new(w.stacks[0].sysctl());
-    for _ in 0..10 {
+    for round in 0..10 {
         let id = w.stacks[0].tcp_connect(w.now, at(v4(2), 80), None, &options).expect("a port");
         let _ = w.stacks[0].tcp_changed(id);
         w.run(SECOND);
         w.stacks[0].tcp_send(w.now, id, b"data", SendFlags::default()).expect("room");
+        if round == 0 {
+            assert_eq!(w.stacks[0].tcp_take_followed().into_iter().collect::<Vec<_>>(), [id]);
+        }
         w.stacks[0].abort(w.now, id).expect("open");
         w.run(SECOND);
     }
