@@ -95,7 +95,8 @@ impl Conn {
     }
 
     /// What the segments before `seg` have let go leaves before it is looked at, though the flow has had no turn: in Linux each sends at once
-    /// (`tcp_xmit_recovery`, `tcp_data_snd_check`). What it asks for decides what the next one is taken for, and that may be the end.
+    /// (`tcp_xmit_recovery`, `tcp_data_snd_check`). What it asks for decides what the next one is taken for, and that may be the end. A timer that
+    /// is due waits: a driver that has slept has its timers before its packets, and these may say that nothing need go again.
     #[must_use]
     pub fn sends_before(&self, seg: &Segment) -> bool {
         let ends = || seg.has(TcpFlags::RST) || (seg.seq_len() > 0 && self.is_read_by_nobody());

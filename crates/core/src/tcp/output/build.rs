@@ -1,4 +1,5 @@
 //! From a plan to a segment: flags, options, window (`__tcp_transmit_skb`).
+use super::nagle::Hold;
 use crate::base::trace::Ev;
 use crate::base::{Cx, Instant};
 use crate::credit::PACKET_CHARGE;
@@ -72,13 +73,21 @@ impl Conn {
         self.out.rexmit == Rexmit::New && (self.sends_new(cx) || self.resends_without_new(cx))
     }
 
-    /// New data leaves, however small.
+    /// New data leaves, however small: what [`Self::new_data`] would give.
     fn sends_new(&mut self, cx: &Cx<'_>) -> bool {
-        let mss = self.mss();
-        let Some(head) = self.tx.peek_unsent().filter(|_| self.head_fits_window(mss)) else { return false };
-        let segs = self.tx.cwnd_room(&self.path).min(u32::from(self.max_segs_within(cx, mss)));
-        let len = (head.len as u64).min(u64::from(segs) * u64::from(mss)) as u32;
-        segs > 0 && self.credit_admits(cx, len, false)
+        let mss = self.mss_now();
+        let max_segs = self.max_segs_within(cx, mss);
+        if self.path_gate().is_err() {
+            return false;
+        }
+        let len = match self.pushed_len(mss, max_segs) {
+            Some(len) => Some(len),
+            None => self.tx.peek_unsent().and_then(|head| {
+                let quota = self.cwnd_quota(cx, &head, mss).ok()?.min(max_segs);
+                self.new_len(cx, head, (mss, max_segs, quota), Hold::Push).ok()
+            }),
+        };
+        len.is_some_and(|len| self.credit_admits(cx, len as u32, false))
     }
 
     fn resends_now(&mut self, cx: &Cx<'_>) -> bool {
@@ -87,7 +96,9 @@ impl Conn {
 
     /// What is lost leaves, where F-RTO finds no new data to send in its place.
     fn resends_without_new(&mut self, cx: &Cx<'_>) -> bool {
-        let max_segs = self.max_segs_within(cx, self.mss());
+        let mss = self.mss_now();
+        let max_segs = if self.urgent_mode() { 1 } else { self.max_segs_within(cx, mss) };
+        self.tx.set_mss(mss);
         let len = self.tx.resends(&self.path, max_segs, self.window_end());
         len.is_some_and(|len| self.credit_admits(cx, len, true))
     }

@@ -262,20 +262,25 @@ impl Conn {
     /// The next packet of what a write has pushed out, as it was cut then: nothing holds it back but the pace, the windows and small
     /// queues. Where one of these does, nothing is pushed out any more (`Conn::wait`).
     fn pushed_data(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16) -> Result<Option<Outgoing>, Wait> {
-        let head = self.tx.peek_unsent().filter(|_| self.tx.queue_ref().unsent.pushed().packets > 0);
-        let Some(head) = head else { return Ok(None) };
-        let max_segs = if self.urgent_mode() { 1 } else { max_segs };
-        let segs = self.tx.cwnd_room(&self.path).min(u32::from(max_segs));
-        let len = head.len.min(segs as usize * usize::from(mss));
-        let span = if len == head.len { head.span() } else { len as u32 };
-        if len == 0 || (self.tx.snd_nxt() + span).after(self.window_end()) {
+        let Some(len) = self.pushed_len(mss, max_segs) else {
             self.tx.queue().unsent.forget_pushed();
             return Ok(None);
-        }
+        };
         self.path_gate()?;
         self.pacing_gate(cx.now)?;
         self.credit_gate(cx, len as u32 + PACKET_CHARGE, false)?;
         Ok(self.commit_new(cx, len))
+    }
+
+    /// Bytes of that packet, as far as the windows allow it.
+    fn pushed_len(&self, mss: u16, max_segs: u16) -> Option<usize> {
+        let head = self.tx.peek_unsent().filter(|_| self.tx.queue_ref().unsent.pushed().packets > 0)?;
+        let max_segs = if self.urgent_mode() { 1 } else { max_segs };
+        let segs = self.tx.cwnd_room(&self.path).min(u32::from(max_segs));
+        let len = head.len.min(segs as usize * usize::from(mss));
+        let span = if len == head.len { head.span() } else { len as u32 };
+        let fits = !(self.tx.snd_nxt() + span).after(self.window_end());
+        (len > 0 && fits).then_some(len)
     }
 
     /// What a write has pushed out, then the rest where a `hold` says that it may leave.
@@ -302,6 +307,23 @@ impl Conn {
         self.pacing_gate(cx.now)?;
         let quota = self.cwnd_quota(cx, &head, mss)?.min(max_segs);
         self.autocork_behind(cx)?;
+        let len = self.new_len(cx, head, (mss, max_segs, quota), hold)?;
+        if let Err(why) = self.credit_gate(cx, len as u32 + PACKET_CHARGE, false) {
+            self.cut_held(cx, len);
+            return Err(why);
+        }
+        self.commit_new(cx, len).ok_or(Wait::Empty)
+    }
+
+    /// Bytes of the next packet of what no write has pushed out, as far as the peer's window, Nagle and the wish for longer packets allow it;
+    /// `(mss, max_segs, quota)` is what bounds its size.
+    fn new_len(
+        &mut self,
+        cx: &Cx<'_>,
+        head: HeadInfo,
+        (mss, max_segs, quota): (u16, u16, u16),
+        hold: Hold,
+    ) -> Result<usize, Wait> {
         let head = self.grow_head(cx, head, usize::from(quota) * usize::from(mss));
         if !self.head_fits_window(mss) {
             return Err(Wait::RecvWindow);
@@ -315,12 +337,7 @@ impl Conn {
         } else if let Some(why) = defer::check(&self.defer_facts(cx, &head, max_segs, room)) {
             return Err(why);
         }
-        let len = self.packet_len(&head, mss, quota, room, hold);
-        if let Err(why) = self.credit_gate(cx, len as u32 + PACKET_CHARGE, false) {
-            self.cut_held(cx, len);
-            return Err(why);
-        }
-        self.commit_new(cx, len).ok_or(Wait::Empty)
+        Ok(self.packet_len(&head, mss, quota, room, hold))
     }
 
     /// The head of what is not pushed out, with what its packet lacks of `len` bytes taken from the next element.

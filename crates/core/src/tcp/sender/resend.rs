@@ -144,7 +144,10 @@ impl Sender {
             return None;
         }
         let segs = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
-        Some(sent.payload.len().min(self.flight.resend_limit(start, segs, wnd_end)) as u32)
+        // What is acknowledged of it does not go again.
+        let from = start.max(self.flight.tx.una());
+        let len = sent.payload.len().saturating_sub((from - start) as usize);
+        Some(len.min(self.flight.resend_limit(from, segs, wnd_end)) as u32)
     }
 
     /// True when what [`Self::next_retransmit`] has is a FIN by itself.
