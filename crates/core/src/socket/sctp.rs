@@ -16,8 +16,6 @@ pub struct SctpSocket {
     pub routes: SmallVec<[Option<Path>; 1]>,
     /// The generation of routes at which all of these were looked up; what had none then is not asked for again before it changes.
     pub generation: u64,
-    /// The addresses that it was bound to; none for any.
-    pub bound: SmallVec<[IpAddr; 1]>,
     /// When what can be read of it came, where it asks for that ([`SctpOptions::arrivals`]).
     pub arrivals: Option<Box<Arrivals>>,
     /// What the flight recorder has seen of it, where it is on.

@@ -5,7 +5,7 @@ use lowwater_core::sctp::{
     Notification, PathChange, PathOptions, PathState, Received, SctpOptions, SendInfo, State, Subscriptions,
 };
 use lowwater_wire::sctp::{Chunk, Tlvs, chunk_kind as kind};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 fn two(sysctl: &Sysctl) -> (World, SocketId, SocketId) {
     let mut w = World::with(2, sysctl, 1);
@@ -37,6 +37,32 @@ fn addresses_of_the_init_become_paths_that_a_heartbeat_confirms() {
     assert!(w.log.iter().all(|l| l.link == 0 || !l.kinds.contains(&kind::DATA)));
     let (local, remote) = w.stacks[A].sctp_addrs(a).unwrap();
     assert_eq!((local.len(), remote.len()), (2, 2));
+}
+
+/// A listener at any address tells those of the family by which the INIT came. To the peer another one would be a stranger's, whose HEARTBEATs it
+/// answers with ABORT (RFC 9260 sections 5.1.2 and 8.4).
+#[test]
+fn nothing_leaves_from_an_address_that_the_peer_was_not_told_of() {
+    let mut w = World::new();
+    let (now, options) = (w.now, w.options());
+    let listener = w.listen(options.clone());
+    let locals = [ip(0, A), ip6(0, A)].map(|ip| SocketAddr::new(ip, 6_000));
+    let a = w.stacks[A].sctp_connect(now, &[SocketAddr::new(ip(0, B), 5_000)], &locals, options).unwrap();
+    w.pass(Duration::from_secs(90));
+    let (b, _) = w.stacks[B].sctp_accept(w.now, listener).unwrap();
+    let (mine, theirs) = (w.info(A, a), w.info(B, b));
+    assert_eq!((mine.state, theirs.state), (State::Established, State::Established));
+    let ways: Vec<_> = theirs.paths.iter().map(|p| (p.remote, p.local, p.state)).collect();
+    let (four, six) = (ip(0, A), ip6(0, A));
+    assert_eq!(ways[0], (four, Some(ip(0, B)), PathState::Active));
+    assert_eq!((ways[1].0, ways[1].1, ways.len()), (six, None, 2));
+    assert_ne!(ways[1].2, PathState::Active);
+    let strange = [A, B].map(|host| w.stacks[host].counters().sctp.out_of_blues);
+    assert_eq!(strange, [0, 0]);
+    // Nobody waits for the way that there is none.
+    w.send(B, b, b"x", SendInfo::default());
+    w.pass(Duration::from_secs(1));
+    assert_eq!(w.messages(A, a), [b"x"]);
 }
 
 #[test]

@@ -378,12 +378,10 @@ impl Stack {
             }
         };
         let Some(listener) = self.demux.sctp.listener(local) else { return };
-        let Some(Socket::SctpListener(l)) = self.sockets.get(listener).map(|e| &e.socket) else { return };
-        let bound = l.ips.iter().copied().collect();
         // What the peer uses on one path it uses on all of them, until their packets show otherwise.
         options.encap_port = arrived.inbound.encap;
         let assoc = Assoc::accept(&mut self.env.cx(self.now, None), ticket, locals, arrived.carrier, options);
-        let id = self.insert_assoc(assoc, bound, Holder::Backlog);
+        let id = self.insert_assoc(assoc, Holder::Backlog);
         self.openers.used.note(self.now, ticket);
         self.sctp_behind(id, arrived);
         if let Some(entry) = self.sockets.get_mut(listener)

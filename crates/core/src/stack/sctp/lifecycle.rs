@@ -7,7 +7,7 @@ use crate::socket::{Entry, Holder, SctpSocket, Socket, Turn};
 use crate::stack::Stack;
 use crate::stack::expiry::TimerKey;
 use crate::tcp::Notice;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use lowwater_wire::sctp::Quoted;
 use smallvec::SmallVec;
 
@@ -30,15 +30,9 @@ fn edges(notice: SctpNotice) -> Notice {
 
 impl Stack {
     /// Puts a new association into the tables.
-    pub(super) fn insert_assoc(
-        &mut self,
-        assoc: Assoc,
-        bound: SmallVec<[IpAddr; 1]>,
-        holder: Holder,
-    ) -> SocketId {
+    pub(super) fn insert_assoc(&mut self, assoc: Assoc, holder: Holder) -> SocketId {
         let arrivals = assoc.options().arrivals.then(Box::default);
-        let socket =
-            SctpSocket { assoc, routes: SmallVec::new(), generation: 0, bound, arrivals, seen: None };
+        let socket = SctpSocket { assoc, routes: SmallVec::new(), generation: 0, arrivals, seen: None };
         self.env.memory.open();
         let id = self.sockets.insert(Entry::new(Socket::Sctp(Box::new(socket)), None, holder));
         self.sctp_refresh(id);

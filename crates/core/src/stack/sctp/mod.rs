@@ -184,7 +184,7 @@ impl Stack {
             setup.options.encap_port = 0;
         }
         let assoc = Assoc::connect(&mut self.env.cx(self.now, None), setup);
-        let id = self.insert_assoc(assoc, mine.iter().copied().collect(), Holder::Owner);
+        let id = self.insert_assoc(assoc, Holder::Owner);
         self.settle_sctp(id, Turn::APP);
         Ok(id)
     }

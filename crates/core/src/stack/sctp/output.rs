@@ -38,20 +38,20 @@ impl Stack {
         sent
     }
 
-    /// The way to an address of a peer, from one of the bound addresses, if any are.
-    pub(super) fn sctp_route(&self, bound: &[IpAddr], remote: IpAddr) -> Result<Dst, Error> {
+    /// The way to an address of a peer, from one of these addresses of ours; none stands for any.
+    pub(super) fn sctp_route(&self, ours: &[IpAddr], remote: IpAddr) -> Result<Dst, Error> {
         let dst = self.route(None, remote);
-        if bound.is_empty() || dst.as_ref().is_ok_and(|dst| bound.contains(&dst.src)) {
+        if ours.is_empty() || dst.as_ref().is_ok_and(|dst| ours.contains(&dst.src)) {
             return dst;
         }
-        let same = bound.iter().find(|ip| ip.is_ipv4() == remote.is_ipv4());
+        let same = ours.iter().find(|ip| ip.is_ipv4() == remote.is_ipv4());
         self.route(Some(*same.ok_or(Error::NoRoute)?), remote)
     }
 
     /// A way to one of the peer's addresses leads by such a device.
     pub(in crate::stack) fn sctp_leads(&self, id: SocketId, by: impl Fn(DeviceId) -> bool) -> bool {
         let Some(Socket::Sctp(sctp)) = self.sockets.get(id).map(|entry| &entry.socket) else { return false };
-        let leads = |remote| self.sctp_route(&sctp.bound, remote).is_ok_and(|to| by(to.device));
+        let leads = |remote| self.sctp_route(sctp.assoc.locals(), remote).is_ok_and(|to| by(to.device));
         sctp.assoc.paths().iter().any(|(_, path)| leads(path.remote))
     }
 
@@ -152,7 +152,8 @@ impl Stack {
         let remote = SocketAddr::new(sctp.assoc.paths().get(path).remote, ports.1);
         let ours = !self.sctp_mirrors(id, path) && self.sctp_register(id, path);
         let Some(Socket::Sctp(sctp)) = self.sockets.get(id).map(|e| &e.socket) else { return };
-        let dst = self.sctp_route(&sctp.bound, remote.ip()).ok().filter(|_| ours);
+        // To a peer any other address than those that it was told of is a stranger's (RFC 9260 section 5.1.2).
+        let dst = self.sctp_route(sctp.assoc.locals(), remote.ip()).ok().filter(|_| ours);
         let old = sctp.routes.get(usize::from(path)).copied().flatten();
         let route = dst.map(|dst| {
             let fresh = || self.ip.flow_ids((dst.src, ports.0), (remote.ip(), ports.1), protocol::SCTP);
