@@ -226,16 +226,26 @@ impl Flow {
                 peer.ticks(segment);
                 // Where the connection is gone by now, a copy that was late is a SYN like any other (RFC 9293 section 3.5).
                 if !segment.flags.ack() {
-                    self.syn = Some(side);
+                    self.asks(side);
                 }
             }
             (None, Some(own)) => {
                 own.begins_at(side.isn);
                 self.peer = Some(side);
             }
-            (_, None) => self.syn = Some(side),
+            (_, None) => self.asks(side),
             (Some(_), Some(_)) => {}
         }
+    }
+
+    /// A SYN waits to be answered. Which of its copies the stack has begun with no answer says: the timestamp of each may be the one that it
+    /// echoes until something comes in order (RFC 7323 section 4.3: a SYN that comes again is not acceptable, and leaves TS.Recent as it is).
+    fn asks(&mut self, mut side: Side) {
+        let before = self.syn.filter(|syn| syn.isn == side.isn).and_then(|syn| syn.stamps);
+        if let (Some((first, newest)), Some((_, value))) = (before, side.stamps) {
+            side.stamps = Some((first, later(newest, value)));
+        }
+        self.syn = Some(side);
     }
 
     /// Data says when it leaves: of an echo that is older another transmission would be the cause (RFC 7323 section 4.1). What an ICMP error sends

@@ -152,6 +152,28 @@ fn timestamps_are_in_all_segments_and_echo_what_came() {
     assert!(after(&[]).contains("timestamps are not as agreed"));
 }
 
+/// A SYN that comes again before it is answered leaves TS.Recent as it is (RFC 7323 section 4.3).
+#[test]
+fn the_timestamp_of_any_copy_of_a_syn_may_be_echoed_until_something_comes_in_order() {
+    let stamp = |value: u8, echo: u8| [1, 1, 8, 10, 0, 0, 0, value, 0, 0, 0, echo];
+    let syn = Says { seq: 500, flags: SYN, window: 800, ..Says::default() };
+    let told = |others: u32, echo: u8| {
+        let mut s = Segments::new(true);
+        hear(&mut s, Says { options: &stamp(60, 0), seq: others, ..syn });
+        hear(&mut s, Says { options: &stamp(70, 0), ..syn });
+        hear(&mut s, Says { options: &stamp(80, 0), ..syn });
+        let answer = Says { seq: 99, ack: 501, flags: SYN | ACK, window: 8_000, ..Says::default() };
+        say(&mut s, Says { options: &stamp(10, 70), ..answer });
+        assert_eq!(s.wrong(true), Ok(()));
+        say(&mut s, Says { flags: ACK, options: &stamp(11, echo), window: 8_000, len: 500, ..DATA });
+        s.wrong(true).err().unwrap_or_default()
+    };
+    assert_eq!((told(400, 70), told(400, 80), told(500, 60)), (String::new(), String::new(), String::new()));
+    assert!(told(400, 69).contains("it echoes 69, and 70 to 80 have come"));
+    assert!(told(400, 60).contains("it echoes 60, and 70 to 80 have come"), "of another SYN");
+    assert!(told(400, 81).contains("it echoes 81, and 70 to 80 have come"));
+}
+
 /// An ICMP error of this type for what the host under test has sent from this port.
 fn error(kind: u8, port: u8) -> Packet {
     let mut packet = Says::default().packet(Csum::Valid).to_bytes()[..20].to_vec();
