@@ -1,7 +1,7 @@
-//! Checks what hosts send in SCTP's packets against what they were told, at the border of each host: tags that somebody has chosen, CRC32c,
-//! padding of zeros, chunks that travel alone (RFC 9260 section 6.10), no TSN left out or sent again as something else, no acknowledgment of
-//! what never came or that goes back (section 6.2), nothing beyond the peer's window but one chunk (section 6.1 A), no more in flight than a
-//! window could have grown to (section 7.2), and no data behind SHUTDOWN (section 9.2).
+//! Checks what hosts send in SCTP's packets against what they were told, at the border of each host: tags that somebody has chosen, addresses
+//! that the peer was told of (RFC 9260 section 5.1.2), CRC32c, padding of zeros, chunks that travel alone (section 6.10), no TSN left out or
+//! sent again as something else, no acknowledgment of what never came or that goes back (section 6.2), nothing beyond the peer's window but
+//! one chunk (section 6.1 A), no more in flight than a window could have grown to (section 7.2), and no data behind SHUTDOWN (section 9.2).
 //!
 //! Like `segments` it knows nothing of the stack but its packets.
 mod read;
@@ -12,7 +12,7 @@ use lowwater_core::packet::Packet;
 use lowwater_wire::sctp::{Chunk, Chunks as Parts, Init, Param, RawChunk, SctpView, Tlvs, padded};
 use read::{Around, What};
 use receiving::Receiving;
-use sending::{Limits, Offer, Sending};
+use sending::{Limits, Sending};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -69,25 +69,35 @@ impl Life {
     }
 }
 
+/// What a host says of itself in an INIT or INIT ACK.
+#[derive(Clone, Debug)]
+struct Said {
+    tag: u32,
+    tsn: u32,
+    /// It knows FORWARD TSN.
+    forwards: bool,
+    /// Where it is: where this comes from, and what it names.
+    addresses: BTreeSet<IpAddr>,
+}
+
 /// An association as one of its hosts sees it.
 #[derive(Debug, Default)]
 struct Talk {
     /// Tags and first TSNs that this host has chosen for it: one for each INIT that it has answered.
     ours: Vec<(u32, u32)>,
-    /// What the peer's INIT or INIT ACK says.
-    offer: Offer,
     /// This host and its peer know FORWARD TSN: numbers may be left out.
     forwards: (bool, bool),
     sending: Sending,
     receiving: Receiving,
     /// Numbers began anew (RFC 6525): they say nothing from then on.
     renumbered: bool,
-    /// This host has said that it is over, or its peer has.
+    /// This host has said that it is over.
     over: bool,
-    gone: bool,
     life: Life,
     /// Where this host has sent something of it to: an ABORT from there is the peer's.
     to: BTreeSet<IpAddr>,
+    /// Where this host is, as far as the peer was told.
+    told: BTreeSet<IpAddr>,
 }
 
 /// What has come between two ports, whoever it was for.
@@ -95,8 +105,8 @@ struct Talk {
 struct Heard {
     tags: BTreeSet<u32>,
     heartbeats: BTreeSet<Vec<u8>>,
-    /// Tag and first TSN of this host's last INIT, and whether it knows FORWARD TSN.
-    init: Option<(u32, u32, bool)>,
+    /// This host's last INIT.
+    init: Option<Said>,
 }
 
 /// All associations of a host.
@@ -136,21 +146,39 @@ fn renumbers(params: Tlvs<'_>) -> bool {
         .any(|tlv| matches!(Param::parse(&tlv), Ok(Param::TsnReset(_) | Param::ResetResponse(_, _, Some(_)))))
 }
 
+impl Said {
+    fn of(init: &Init<'_>, from: IpAddr) -> Self {
+        let named = init.params.map_while(Result::ok).filter_map(|tlv| match Param::parse(&tlv) {
+            Ok(Param::Ipv4(ip)) => Some(ip.into()),
+            Ok(Param::Ipv6(ip)) => Some(ip.into()),
+            _ => None,
+        });
+        let addresses = named.chain([from]).collect();
+        Self { tag: init.initiate_tag, tsn: init.initial_tsn, forwards: knows_forward(init), addresses }
+    }
+}
+
 impl Talk {
     /// Opened by what the peer says.
     fn new(init: &Init<'_>) -> Self {
-        let offer = Offer { tsn: init.initial_tsn, a_rwnd: init.a_rwnd };
         let forwards = (false, knows_forward(init));
-        let (sending, receiving) = (Sending::new(offer.a_rwnd), Receiving::new(offer.tsn));
-        Self { offer, forwards, sending, receiving, ..Self::default() }
+        let (sending, receiving) = (Sending::new(init.a_rwnd), Receiving::new(init.initial_tsn));
+        Self { forwards, sending, receiving, ..Self::default() }
     }
 
-    /// This host has chosen these for it.
-    fn choose(&mut self, ours: (u32, u32), forwards: bool) {
+    /// This host has said this for it.
+    fn choose(&mut self, said: &Said) {
+        let ours = (said.tag, said.tsn);
         if !self.ours.contains(&ours) {
             self.ours.push(ours);
         }
-        self.forwards.0 = forwards;
+        self.forwards.0 = said.forwards;
+        self.told.extend(&said.addresses);
+    }
+
+    /// Its programs limit messages, and both sides know FORWARD TSN: numbers may be left out.
+    fn leaves_out(&self, habits: Habits) -> bool {
+        habits.limited && self.forwards == (true, true)
     }
 
     /// One of the peer's chunks has come.
@@ -163,7 +191,6 @@ impl Talk {
             Chunk::ReConfig(params) => self.renumbered |= renumbers(*params),
             Chunk::CookieEcho(_) => self.life.cookies += usize::from(!self.life.ended),
             Chunk::Abort(..) | Chunk::ShutdownComplete(_) => {
-                self.gone = true;
                 let ends = match chunk {
                     Chunk::Abort(false, _) => self.to.contains(&around.from),
                     chunk => matches!(chunk, Chunk::ShutdownComplete(false)) && self.life.shut,
@@ -191,18 +218,14 @@ impl Talk {
             _ => {}
         }
         match chunk {
-            Chunk::CookieAck if self.over || self.gone => {
-                // What looked like its end was none, as an ABORT before the cookie or from elsewhere: it begins with the same numbers.
-                (self.over, self.gone) = (false, false);
-                self.sending = Sending::new(self.offer.a_rwnd);
-                self.receiving = Receiving::new(self.offer.tsn);
-            }
+            // What looked like its end was none, as an ABORT that answered a copy of the INIT: it goes on with its numbers.
+            Chunk::CookieAck => self.over = false,
             Chunk::Abort(..) | Chunk::ShutdownComplete(_) => self.over = true,
             Chunk::ReConfig(params) => self.renumbered |= renumbers(*params),
             _ if self.renumbered => {}
             Chunk::Data(header, data) => {
                 let (mtu, habits) = rules;
-                let left_out = habits.limited && self.forwards == (true, true);
+                let left_out = self.leaves_out(habits);
                 let limits = Limits { mtu, least: if habits.bbr { 4 } else { 2 }, left_out };
                 self.sending.data(around.to, (header, data.len()), &self.ours, limits)?;
             }
@@ -259,12 +282,9 @@ impl Chunks {
                     self.talks.entry(key).or_insert_with(|| Talk::new(&init)).life.asked += 1;
                 }
                 Chunk::InitAck(init) => {
-                    let Some((ours, tsn, forwards)) = heard.init.filter(|init| init.0 == tag) else {
-                        continue;
-                    };
+                    let Some(said) = heard.init.as_ref().filter(|said| said.tag == tag) else { continue };
                     let key = (own, peer, init.initiate_tag);
-                    let talk = self.talks.entry(key).or_insert_with(|| Talk::new(&init));
-                    talk.choose((ours, tsn), forwards);
+                    self.talks.entry(key).or_insert_with(|| Talk::new(&init)).choose(said);
                 }
                 Chunk::Heartbeat(_) => _ = heard.heartbeats.insert(raw.value().to_vec()),
                 _ => {
@@ -312,7 +332,12 @@ impl Chunks {
         let heard = self.heard.entry((own, peer)).or_default();
         match &chunks[0].1 {
             Chunk::Init(init) if tag == 0 => {
-                heard.init = Some((init.initiate_tag, init.initial_tsn, knows_forward(init)));
+                let mut said = Said::of(init, around.from);
+                // Which of its copies the peer has answered, from wherever they came, nobody says.
+                if let Some(before) = heard.init.take_if(|before| before.tag == said.tag) {
+                    said.addresses.extend(before.addresses);
+                }
+                heard.init = Some(said);
                 return Ok(());
             }
             Chunk::Abort(true, _) | Chunk::ShutdownComplete(true) if heard.tags.contains(&tag) => {
@@ -322,10 +347,14 @@ impl Chunks {
         }
         let nobody = || Breach::Wrong(format!("nobody has chosen the tag {tag:#x}"));
         let talk = self.talks.get_mut(&(own, peer, tag)).ok_or_else(nobody)?;
+        let begins = matches!(chunks[0].1, Chunk::InitAck(_));
+        if !begins && !talk.told.contains(&around.from) {
+            return Err(Breach::Wrong(format!("the peer knows nothing of {}", around.from)));
+        }
         for (raw, chunk) in &chunks {
             match chunk {
                 Chunk::InitAck(init) => {
-                    talk.choose((init.initiate_tag, init.initial_tsn), knows_forward(init));
+                    talk.choose(&Said::of(init, around.from));
                     talk.life.asked = talk.life.asked.saturating_sub(1);
                 }
                 Chunk::HeartbeatAck(_) if !heard.heartbeats.contains(raw.value()) => {

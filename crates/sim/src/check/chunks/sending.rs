@@ -4,13 +4,6 @@ use lowwater_wire::sctp::{DATA_HEADER_LEN, DataFlags, DataRepr, Sack, padded};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-/// What an INIT or INIT ACK of the peer says.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Offer {
-    pub(super) tsn: u32,
-    pub(super) a_rwnd: u32,
-}
-
 /// The least that an initial window may be, with more than one packet in it (section 7.2.1).
 const WINDOW: usize = 4_404;
 

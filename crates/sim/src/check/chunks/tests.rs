@@ -17,7 +17,15 @@ fn packet(ours: bool, vtag: u32, chunks: &[u8]) -> Packet {
 
 /// From one host, which is ours if it is the first, to another. Ports are those of the two sides.
 fn between((src, dst): (u8, u8), vtag: u32, chunks: &[u8]) -> Packet {
-    let ours = src == 1;
+    carried(src == 1, (src, dst), vtag, chunks)
+}
+
+/// From an address of ours to the peer.
+fn away(src: u8, vtag: u32, chunks: &[u8]) -> Packet {
+    carried(true, (src, 2), vtag, chunks)
+}
+
+fn carried(ours: bool, (src, dst): (u8, u8), vtag: u32, chunks: &[u8]) -> Packet {
     let ports = if ours { (1, 2) } else { (2, 1) };
     let mut b = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 132, 0, 0, 10, 0, 0, src, 10, 0, 0, dst];
     b.resize(32, 0);
@@ -237,26 +245,65 @@ fn opened() -> Chunks {
     c
 }
 
-/// What looks like the end of an association may be none: then its cookie opens it, and it begins with the same numbers.
+/// What looks like the end of an association may be none, before its cookie or from an address that the host does not know: it goes on with
+/// its numbers.
 #[test]
-fn a_late_cookie_begins_anew_what_was_never_up() {
+fn an_abort_that_ends_nothing_changes_no_numbers() {
     let mut c = asked();
     hear(&mut c, &[Chunk::Abort(false, Tlvs::EMPTY)]);
+    for n in 0..2 {
+        hear(&mut c, &[Chunk::CookieEcho(b"cook")]);
+        say(&mut c, &[Chunk::CookieAck]);
+        say(&mut c, &[data(OURS.1 + n, n as u16, b"text")]);
+        hear(&mut c, &[data(PEERS.1 + n, n as u16, b"text")]);
+        say(&mut c, &[sack(PEERS.1 + n, &[])]);
+        c.received(&between((3, 1), OURS.0, &bytes(&[Chunk::Abort(false, Tlvs::EMPTY)])));
+        c.received(&between((3, 1), PEERS.0, &bytes(&[Chunk::Abort(true, Tlvs::EMPTY)])));
+    }
+    assert_eq!(c.wrong(true), Ok(()));
+    // An ABORT of ours may answer a copy of the INIT.
+    c.received(&packet(false, 0, &bytes(&[Chunk::Init(init(PEERS, 3_000))])));
+    say(&mut c, &[Chunk::Abort(false, Tlvs::EMPTY)]);
     hear(&mut c, &[Chunk::CookieEcho(b"cook")]);
     say(&mut c, &[Chunk::CookieAck]);
-    // From an address that the host does not know it may be no end either.
-    for text in [b"first", b"other"] {
-        say(&mut c, &[data(OURS.1, 0, text)]);
-        hear(&mut c, &[data(PEERS.1, 0, text)]);
+    say(&mut c, &[data(OURS.1 + 2, 2, b"text")]);
+    assert_eq!(c.wrong(true), Ok(()));
+    say(&mut c, &[Chunk::Abort(false, Tlvs::EMPTY)]);
+    say(&mut c, &[data(OURS.1 + 3, 3, b"x")]);
+    assert!(c.wrong(true).is_err_and(|what| what.contains("is over")));
+    // None begins anew.
+    for (chunk, wrong) in
+        [(data(OURS.1, 0, b"others"), "before, and is"), (sack(PEERS.1 - 1, &[]), "and 500 before")]
+    {
+        let mut c = opened();
+        hear(&mut c, &[data(PEERS.1, 0, b"text")]);
         say(&mut c, &[sack(PEERS.1, &[])]);
         c.received(&between((3, 1), OURS.0, &bytes(&[Chunk::Abort(false, Tlvs::EMPTY)])));
         hear(&mut c, &[Chunk::CookieEcho(b"cook")]);
         say(&mut c, &[Chunk::CookieAck]);
+        assert_eq!(c.wrong(true), Ok(()));
+        say(&mut c, &[chunk]);
+        assert!(c.wrong(true).is_err_and(|what| what.contains(wrong)), "{wrong}");
     }
-    assert_eq!(c.wrong(true), Ok(()));
-    say(&mut c, &[Chunk::Abort(false, Tlvs::EMPTY)]);
-    say(&mut c, &[data(OURS.1 + 1, 0, b"x")]);
-    assert!(c.wrong(true).is_err_and(|what| what.contains("is over")));
+}
+
+/// The peer knows the addresses that an INIT or INIT ACK has come from or has named.
+#[test]
+fn packets_come_from_where_the_peer_was_told_of() {
+    let four = [0, 5, 0, 8, 10, 0, 0, 4];
+    let params = Tlvs::new(&four);
+    for (from, known) in [(1, true), (4, true), (3, false)] {
+        let mut c = Chunks::new(true, 1_500, HABITS);
+        c.sent(&packet(true, 0, &bytes(&[Chunk::Init(Init { params, ..init(OURS, 10_000) })])));
+        hear(&mut c, &[Chunk::InitAck(init(PEERS, 3_000))]);
+        c.sent(&away(from, PEERS.0, &bytes(&[Chunk::CookieEcho(b"cook")])));
+        assert_eq!(c.wrong(false).is_ok(), known, "{from}");
+        let mut c = Chunks::new(true, 1_500, HABITS);
+        c.received(&packet(false, 0, &bytes(&[Chunk::Init(init(PEERS, 3_000))])));
+        say(&mut c, &[Chunk::InitAck(Init { params, ..init(OURS, 10_000) })]);
+        c.sent(&away(from, PEERS.0, &bytes(&[Chunk::CookieAck])));
+        assert_eq!(c.wrong(false).is_ok(), known, "{from}");
+    }
 }
 
 #[test]
