@@ -1,7 +1,8 @@
 //! Checks what hosts send in SCTP's packets against what they were told, at the border of each host: tags that somebody has chosen, addresses
 //! that the peer was told of (RFC 9260 section 5.1.2), CRC32c, padding of zeros, chunks that travel alone (section 6.10), no TSN left out or
 //! sent again as something else, no acknowledgment of what never came or that goes back (section 6.2), nothing beyond the peer's window but
-//! one chunk (section 6.1 A), no more in flight than a window could have grown to (section 7.2), and no data behind SHUTDOWN (section 9.2).
+//! one chunk (section 6.1 A), no more in flight than a window could have grown to (section 7.2), nothing given up that was still to be sent
+//! (RFC 3758 section 3.5), and no data behind SHUTDOWN (section 9.2).
 //!
 //! Like `segments` it knows nothing of the stack but its packets.
 mod read;
@@ -229,6 +230,7 @@ impl Talk {
                 let limits = Limits { mtu, least: if habits.bbr { 4 } else { 2 }, left_out };
                 self.sending.data(around.to, (header, data.len()), &self.ours, limits)?;
             }
+            Chunk::ForwardTsn(point, _) => self.sending.gives_up(*point, self.leaves_out(rules.1))?,
             Chunk::Sack(sack) => self.receiving.told(sack)?,
             Chunk::Shutdown(cum) => {
                 self.receiving.told_cum(*cum)?;

@@ -36,6 +36,8 @@ pub(super) struct Sending {
     cum: Tsn,
     /// What is not acknowledged cumulatively, and whether a gap block has named it.
     out: BTreeMap<Tsn, (Sent, bool)>,
+    /// What FORWARD TSN has named before it ever left.
+    never: BTreeSet<Tsn>,
     /// Bytes of user data that were sent, each once, and that were acknowledged.
     bytes: u64,
     acked: u64,
@@ -70,6 +72,7 @@ impl Sending {
             self.ack(tsn);
             self.out.remove(&tsn);
         }
+        self.never.retain(|tsn| *tsn > cum);
         self.cum = cum;
     }
 
@@ -111,6 +114,23 @@ impl Sending {
         waits.map_or(Ok(()), |(tsn, _)| Err(format!("{} is not acknowledged", tsn.wire())))
     }
 
+    /// FORWARD TSN leaves. The rest of a message of which some has left gets one number, which never leaves, so that there is something to skip:
+    /// it is the next one, for what else has a number has left (RFC 3758 section 3.5; what it may name is all that was given up).
+    pub(super) fn gives_up(&mut self, point: u32, left_out: bool) -> Result<(), String> {
+        let Some(next) = self.next.filter(|_| left_out) else {
+            return Err(String::from("nothing may be given up"));
+        };
+        let point = next.near(point);
+        if point > next {
+            return Err(format!("{} has not been sent yet, and {} is given up", next.wire(), point.wire()));
+        }
+        if point == next {
+            self.never.insert(point);
+            self.next = Some(next.next());
+        }
+        Ok(())
+    }
+
     /// A DATA chunk leaves. `ours` are the first numbers that the host may have.
     pub(super) fn data(
         &mut self,
@@ -135,6 +155,9 @@ impl Sending {
         let tsn = next.near(header.tsn);
         let place = (header.sid, header.ssn, header.ppid);
         let sent = Sent { flags: header.flags, place, len: len as u32 };
+        if self.never.contains(&tsn) {
+            return Err(format!("{} was given up before it left", tsn.wire()));
+        }
         if tsn < next {
             // One that was acknowledged may have waited for its device.
             let other = self.out.get(&tsn).filter(|(before, _)| *before != sent);

@@ -367,6 +367,47 @@ fn only_what_may_be_given_up_leaves_numbers_out() {
     }
 }
 
+/// FORWARD TSN passes what has left, and one number that never does, which stands for the rest of a message.
+#[test]
+fn what_was_never_sent_is_given_up_once_and_never_sent_then() {
+    let forward = [0xc0, 0, 0, 4];
+    let begun = |limited| {
+        let mut c = Chunks::new(true, 1_500, Habits { limited, ..HABITS });
+        let params = Tlvs::new(&forward);
+        c.received(&packet(false, 0, &bytes(&[Chunk::Init(Init { params, ..init(PEERS, 3_000) })])));
+        say(&mut c, &[Chunk::InitAck(Init { params, ..init(OURS, 3_000) })]);
+        say(&mut c, &[Chunk::CookieAck]);
+        c
+    };
+    let skip = |n: u32| Chunk::ForwardTsn(OURS.1 + n, &[]);
+    // What is acknowledged with it counts, so that a shutdown goes on; without that it does not.
+    for acked in [false, true] {
+        let mut c = begun(true);
+        say(&mut c, &[data(OURS.1, 0, b"x")]);
+        say(&mut c, &[skip(1)]);
+        say(&mut c, &[skip(1)]);
+        if acked {
+            hear(&mut c, &[sack(OURS.1 + 1, &[])]);
+        }
+        assert_eq!(c.wrong(true), Ok(()));
+        say(&mut c, &[Chunk::Shutdown(PEERS.1 - 1)]);
+        assert_eq!(c.wrong(true).is_ok(), acked);
+    }
+    let after = |limited, chunks: &[Chunk<'_>]| {
+        let mut c = begun(limited);
+        chunks.iter().for_each(|chunk| say(&mut c, core::slice::from_ref(chunk)));
+        c.wrong(true).err().unwrap_or_default()
+    };
+    let x = || data(OURS.1, 0, b"x");
+    assert_eq!(after(true, &[x(), skip(0), skip(1), data(OURS.1 + 2, 0, b"z"), skip(3)]), "");
+    assert!(after(true, &[x(), skip(2)]).contains("101 has not been sent yet, and 102 is given up"));
+    assert!(
+        after(true, &[x(), skip(1), data(OURS.1 + 1, 0, b"y")]).contains("101 was given up before it left")
+    );
+    assert!(after(true, &[skip(0)]).contains("nothing may be given up"), "nothing of it was sent");
+    assert!(after(false, &[x(), skip(0)]).contains("nothing may be given up"), "nobody limits a message");
+}
+
 /// BBR's least window is four packets, also where RFC 9260 lets two go first.
 #[test]
 fn a_window_of_bbr_is_four_packets_wide() {
