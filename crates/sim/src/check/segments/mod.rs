@@ -239,11 +239,13 @@ impl Flow {
     }
 
     /// A SYN waits to be answered. Which of its copies the stack has begun with no answer says: the timestamp of each may be the one that it
-    /// echoes until something comes in order (RFC 7323 section 4.3: a SYN that comes again is not acceptable, and leaves TS.Recent as it is).
+    /// echoes until something comes in order (RFC 7323 section 4.3: a SYN that comes again is not acceptable, and leaves TS.Recent as it is), and
+    /// the data of each may be acknowledged, which one that goes again has not (RFC 7413).
     fn asks(&mut self, mut side: Side) {
-        let before = self.syn.filter(|syn| syn.isn == side.isn).and_then(|syn| syn.stamps);
-        if let (Some((first, newest)), Some((_, value))) = (before, side.stamps) {
-            side.stamps = Some((first, later(newest, value)));
+        if let Some(before) = self.syn.filter(|syn| syn.isn == side.isn) {
+            side.end = later(before.end, side.end);
+            let stamps = before.stamps.zip(side.stamps);
+            side.stamps = stamps.map(|(old, new)| (old.0, later(old.1, new.1))).or(side.stamps);
         }
         self.syn = Some(side);
     }

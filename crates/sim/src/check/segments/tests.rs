@@ -271,6 +271,20 @@ fn a_syn_with_data_is_answered_with_it_or_without() {
     }
 }
 
+/// One that goes again goes without its data, and may meet the answer that acknowledges it.
+#[test]
+fn a_copy_of_a_syn_without_its_data_takes_none_of_it_back() {
+    let syn = Says { seq: 500, flags: SYN, window: 800, len: 10, options: &OPTIONS, ..Says::default() };
+    for (seq, ack, good) in [(500, 511, true), (500, 512, false), (501, 511, false)] {
+        let mut s = Segments::new(true);
+        hear(&mut s, Says { seq, ..syn });
+        hear(&mut s, Says { len: 0, ..syn });
+        let answer = Says { seq: 99, ack, flags: SYN | ACK, window: 8_000, options: &OPTIONS, ..DATA };
+        say(&mut s, Says { len: 0, ..answer });
+        assert_eq!(s.wrong(true).is_ok(), good, "{seq} {ack}");
+    }
+}
+
 /// Who is accepted with his SYN may be sent data at once, which may overtake the answer where anything overtakes anything.
 #[test]
 fn data_that_overtakes_the_answer_to_a_syn_is_judged_behind_it() {
