@@ -175,7 +175,7 @@ impl Segments {
         if let Some(gap) = flow.gap(&segment) {
             self.gap.get_or_insert_with(|| format!("{segment}: {gap}"));
         }
-        let mut told = vec![(flow.stamps_departure(&segment, packet.at), segment.clone())];
+        let mut told = vec![(flow.stamps_departure(&segment, packet.at, self.orderly), segment.clone())];
         if segment.flags.syn() {
             told.push((flow.opens(&segment), segment));
             for early in core::mem::take(&mut flow.early) {
@@ -251,8 +251,9 @@ impl Flow {
     }
 
     /// Data says when it leaves: of an echo that is older another transmission would be the cause (RFC 7323 section 4.1). What an ICMP error sends
-    /// again counts as sent when its connection last looked at the clock (`tcp_simple_retransmit`), which was no later than the error.
-    fn stamps_departure(&mut self, segment: &Segment, at: Instant) -> Result<(), String> {
+    /// again counts as sent when its connection last looked at the clock (`tcp_simple_retransmit`), which was no later than the error. Where packets
+    /// overtake each other the first transmission may still wait.
+    fn stamps_departure(&mut self, segment: &Segment, at: Instant, orderly: bool) -> Result<(), String> {
         if segment.flags.syn() {
             self.ahead = None;
         }
@@ -272,7 +273,7 @@ impl Flow {
         let by_error = self
             .error
             .is_some_and(|error| !before((error.as_millis() as u32).wrapping_add(*usual), stamps.value));
-        let again = self.own.as_ref().is_none_or(|own| before(segment.seq, own.end));
+        let again = !orderly || self.own.as_ref().is_none_or(|own| before(segment.seq, own.end));
         if by_error && again {
             return Ok(());
         }

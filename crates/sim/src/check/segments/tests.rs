@@ -189,8 +189,8 @@ fn error(kind: u8, port: u8) -> Packet {
 fn the_timestamp_of_data_is_that_of_its_departure() {
     let stamp = |value: u8| [1, 1, 8, 10, 0, 0, 0, value, 0, 0, 0, 70];
     // A SYN at 990 ms, and then data: its number, when it leaves, and its timestamp. An error comes before the second.
-    let told = |data: &[(u32, u64, u8)], kind: Option<(u8, u8, u64)>| {
-        let mut s = Segments::new(true);
+    let by = |orderly, data: &[(u32, u64, u8)], kind: Option<(u8, u8, u64)>| {
+        let mut s = Segments::new(orderly);
         let at = |says: Says<'_>, ms| Packet { at: Instant::from_millis(ms), ..says.packet(Csum::None) };
         let syn = Says { ours: true, seq: 99, flags: SYN, window: 8_000, ..Says::default() };
         s.sent(&at(Says { options: &stamp(10), ..syn }, 990));
@@ -205,6 +205,7 @@ fn the_timestamp_of_data_is_that_of_its_departure() {
         }
         s.wrong(true).err().unwrap_or_default()
     };
+    let told = |data: &[(u32, u64, u8)], kind| by(true, data, kind);
     let again = |ms, value, error| told(&[(100, 1_000, 20), (100, ms, value)], error);
     assert_eq!((again(1_030, 50, None), again(1_030, 46, None)), (String::new(), String::new()));
     assert!(again(1_030, 40, None).contains("10 ms off its departure"));
@@ -214,6 +215,10 @@ fn the_timestamp_of_data_is_that_of_its_departure() {
     assert!(again(1_030, 40, Some((3, 9, 1_025))).contains("10 ms off"), "of another connection");
     let fresh = told(&[(100, 1_000, 20), (600, 1_030, 40)], Some((3, 1, 1_025)));
     assert!(fresh.contains("10 ms off"), "nothing was sent again: {fresh}");
+    let first_waits = |error| by(false, &[(100, 1_000, 20), (600, 1_030, 40)], error);
+    assert_eq!(first_waits(Some((3, 1, 1_025))), "");
+    assert!(first_waits(Some((3, 1, 1_015))).contains("10 ms off"));
+    assert!(first_waits(None).contains("10 ms off"));
     assert!(told(&[(100, 1_000, 10)], None).contains("10 ms off"), "the first one, by the SYN");
     assert!(told(&[(100, 1_000, 20), (600, 1_010, 40)], None).contains("before it were 10 ms off"));
 }
