@@ -35,7 +35,9 @@ struct Run {
 #[derive(Clone, Copy, Default)]
 struct Tail {
     from: usize,
-    /// Bytes of it, and those that a second chunk has.
+    /// Bytes of the chunk before it that its first buffer has: an earlier squeeze was charged as copies, which end within chunks.
+    lead: u32,
+    /// Bytes of it, the lead included, and those that a second chunk has.
     bytes: u32,
     common: u32,
     truesize: u32,
@@ -50,9 +52,24 @@ impl Tail {
         self.buffers += u64::from(chunk.truesize() > 0);
     }
 
+    /// Begins at a chunk, with so many bytes of the one before it.
+    const fn behind(from: usize, lead: u32) -> Self {
+        Self { from, lead, bytes: lead, common: 0, truesize: 0, buffers: 0 }
+    }
+
+    /// What it has beyond the copies that its charge stands for, if it stands for full ones: the next one begins with that. A packet as it
+    /// came has less in a buffer of that size.
+    fn beyond_copies(&self) -> u32 {
+        let full = Truesize::squeezed(SQUEEZED_MAX).bytes();
+        if !self.truesize.is_multiple_of(full) {
+            return 0;
+        }
+        self.bytes.saturating_sub(self.truesize / full * SQUEEZED_MAX)
+    }
+
     /// This and the chunks behind it.
     const fn and(mut self, next: Self) -> Self {
-        self.bytes += next.bytes;
+        self.bytes += next.bytes - next.lead;
         self.common += next.common;
         self.truesize += next.truesize;
         self.buffers += next.buffers;
@@ -79,10 +96,11 @@ impl Run {
         if chunk.truesize() == 0 {
             return;
         }
-        if ratio.win_from_space(chunk.truesize()) > self.open.bytes {
+        let beyond = self.open.beyond_copies();
+        if ratio.win_from_space(chunk.truesize()) > self.open.bytes - beyond {
             self.poor = Some(self.open);
         }
-        self.last = core::mem::replace(&mut self.open, Tail { from: self.chunks, ..Tail::default() });
+        self.last = core::mem::replace(&mut self.open, Tail::behind(self.chunks, beyond));
     }
 
     /// The part that is copied, where that costs nothing. It gains something even where no buffer goes: a copy has no headers before its bytes.
@@ -116,7 +134,7 @@ impl Tail {
 
     /// Charges the run's `chunks` from the first of this part on as if copied. Returns how many buffers went.
     fn squeeze<'a>(self, chunks: impl Iterator<Item = &'a mut Chunk>) -> u64 {
-        let mut at = 0;
+        let mut at = self.lead;
         for chunk in chunks.skip(self.from) {
             let full = at / SQUEEZED_MAX;
             at += chunk.len() as u32;

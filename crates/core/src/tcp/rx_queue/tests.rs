@@ -372,6 +372,25 @@ fn squeezing_charges_for_whole_buffers() {
     assert!(q.squeeze(full, 100_000) > 90 && q.truesize() < before - 100_000);
 }
 
+/// Copies end within segments: a second squeeze that copies the last of them again pays as much for it.
+#[test]
+fn a_second_squeeze_charges_for_as_many_copies() {
+    let mut q = RxQueue::new(BASE);
+    let ratio = Ratio::measured(1_460, 2_304);
+    q.enqueue(BASE, one(BASE, BASE + 100), false);
+    for i in 0..7 {
+        let at = BASE + 100 + i * 1_400;
+        q.enqueue(at, one(at, at + 1_400), false);
+    }
+    // Two full buffers, and one of a page for the 2,348 bytes left.
+    assert_eq!((q.squeeze(ratio, 100_000), q.truesize()), (8, 3 * 4_352));
+    assert_eq!((q.squeeze(ratio, 100_000), q.truesize()), (1, 3 * 4_352), "copied again, for the same");
+    // What follows has a buffer of its own beside them, or the room behind the last copy.
+    let at = BASE + 9_900;
+    q.enqueue(at, one(at, at + 1_400), false);
+    assert_eq!((q.truesize(), q.squeeze(ratio, 100_000), q.truesize()), (13_056, 0, 13_056));
+}
+
 /// Who repeats one byte of a buffer of many pieces has that one looked at.
 #[test]
 fn a_repeated_piece_does_not_have_those_behind_it_looked_at() {
