@@ -18,7 +18,7 @@ const EXCLUSIVE_OK: u32 = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP
 /// Most events that one call may ask for (`EP_MAX_EVENTS`).
 const EVENTS_MAX: i32 = i32::MAX / 12;
 
-/// What the sets around a set that has got something are told: who asks for no EPOLLIN is not woken (`ep_poll_safewake`).
+/// What the sets around a set that has got something are told: as in Linux, who asks for no EPOLLIN is not woken (`ep_poll_safewake`).
 const SET_READY: u32 = EPOLLIN;
 
 /// Epoll sets that may stand within one (`EP_MAX_NESTS`).

@@ -53,6 +53,8 @@ pub(super) struct Seldom {
     /// When the reason in force began.
     since: Instant,
     counts: WaitCounts,
+    /// The reason that the flight recorder was told last: what leaves in between does not make it another.
+    told: Option<Wait>,
     /// Headers of the SYN that began the connection, until they were read (TCP_SAVED_SYN).
     pub(super) saved_syn: Option<Box<[u8]>>,
 }
@@ -83,7 +85,8 @@ impl Conn {
     /// Counts a silence, for the stack and for this connection.
     pub(super) fn count_wait(&mut self, cx: &mut Cx<'_>, why: Wait) {
         cx.count.wait(why);
-        if note(&mut self.app.wait, &mut self.rest, cx.now, why) {
+        let changed = note(&mut self.app.wait, &mut self.rest, cx.now, why);
+        if changed && cx.trace.is_on() && is_news(&mut self.rest, why) {
             cx.trace(Ev::Wait(why.name()));
         }
     }
@@ -109,6 +112,11 @@ fn note(wait: &mut Option<Wait>, rest: &mut Rest, now: Instant, why: Wait) -> bo
     let count = &mut seldom.counts.0[why as usize];
     *count = count.saturating_add(1);
     changed
+}
+
+/// Another reason than the one that was told last.
+fn is_news(rest: &mut Rest, why: Wait) -> bool {
+    rest.seldom().told.replace(why) != Some(why)
 }
 
 fn report(why: Option<Wait>, rest: &Rest, now: Instant) -> WaitReport {
@@ -141,6 +149,17 @@ mod tests {
         assert_eq!((told.why, told.since), (None, None));
         assert_eq!((told.counts[Wait::Cwnd], told.counts[Wait::Credit]), (2, 1));
         assert_eq!(format!("{:?}", told.counts), "{Cwnd: 2, Credit: 1}");
+    }
+
+    /// A sender that is held by its window again and again tells so once.
+    #[test]
+    fn what_leaves_makes_no_other_reason() {
+        let mut rest = Rest::default();
+        let told = [Wait::Cwnd, Wait::Cwnd, Wait::Empty, Wait::Cwnd].map(|why| {
+            let mut sent = None;
+            note(&mut sent, &mut rest, Instant::ZERO, why) && is_news(&mut rest, why)
+        });
+        assert_eq!(told, [true, false, true, true]);
     }
 
     #[test]

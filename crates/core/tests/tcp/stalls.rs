@@ -1,5 +1,6 @@
 //! Drawn lives of a sender whose driver and device stall: nobody asks for packets, turns are short, "not now", completions that come late, with
-//! any queue below and small limits, over a path that loses. Everything arrives, a timer always runs for what is in flight, timestamps are those of the
+//! any queue below and small limits, over a path that loses. Everything arrives, the stack always has a deadline while something is in flight
+//! (whose it is nobody asks here), timestamps are those of the
 //! departure and nothing is probed for in recovery (both in `Peer`).
 use super::peer::{Peer, Shape};
 use super::text::Seg;
@@ -180,7 +181,8 @@ impl Life {
         }
     }
 
-    /// Something in flight that is lost is found by a timer, whatever else has happened or waits.
+    /// Something in flight that is lost is found by a timer: the stack asks to be called, whatever else has happened or waits. That of a queue or of a
+    /// delayed acknowledgement would do here, so that what hangs is seen where nothing else is due.
     fn check_timer(&mut self) {
         let (unacked, error) = (self.p.info().unacked, self.p.error());
         let runs = self.p.stack.next_deadline().is_some();

@@ -73,7 +73,8 @@ impl Conn {
         self.out.rexmit == Rexmit::New && (self.sends_new(cx) || self.resends_without_new(cx))
     }
 
-    /// New data leaves, however small: what [`Self::new_data`] would give.
+    /// New data leaves, however small: as long as in [`Self::new_data`], whose gates of pace and autocorking nobody asks here. As there, the packet
+    /// takes what it lacks from the next element, which waits for it if none leaves.
     fn sends_new(&mut self, cx: &Cx<'_>) -> bool {
         let mss = self.mss_now();
         let max_segs = self.max_segs_within(cx, mss);

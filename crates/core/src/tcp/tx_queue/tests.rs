@@ -435,7 +435,9 @@ impl Watched {
             }
             Call::Cut(len) => q.unsent.cut_head(len),
             Call::Grow(len, whole) => {
-                q.grow_head(len, whole);
+                let before = q.unsent.len();
+                let freed = q.grow_head(len, whole);
+                assert_eq!(q.unsent.len(), before - usize::from(freed), "the next one is gone, or it is not");
             }
             Call::Send(len) => {
                 let start = q.send_head(len, 1_448, at, stamp());
