@@ -251,7 +251,8 @@ impl Builder {
     }
 
     /// Calls `hook` with each change of a connection or an association: its state, its congestion window, loss recovery, and why it does not send. It runs on the stack's
-    /// thread, after the turn in which they came and without any lock, so it may ask the stack; what it does slowly delays packets.
+    /// thread, after the turn in which they came and before its packets are written and its waiters woken. So it may ask the stack; what it does
+    /// slowly delays both, and it must neither wait for the stack nor panic.
     /// What a call of the program changes is told with the stack's next turn.
     pub fn on_event(mut self, hook: impl FnMut(&Event) + Send + 'static) -> Self {
         self.told = Some(Told::new(Box::new(hook)));
