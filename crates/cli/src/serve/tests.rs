@@ -57,7 +57,7 @@ fn who_takes_nothing_of_a_file_is_cut_off() {
     std::fs::remove_dir_all(&dir).expect("it was there");
 }
 
-/// Whoever reads, however late, is served to the end.
+/// Whoever reads is served to the end: with no patience to run out here, that of a late reader is not tried.
 #[test]
 fn an_association_whose_peer_takes_nothing_of_the_echo_is_aborted_and_others_are_not() {
     for reads in [false, true] {
