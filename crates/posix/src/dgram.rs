@@ -10,7 +10,7 @@ use crate::cmsg;
 use crate::errno::Errno;
 use crate::files::{Kind, Sock, take_addr};
 use crate::host::Host;
-use crate::poll::WRITING;
+use crate::poll::WRITE_SPACE;
 use crate::recv::Read;
 use crate::send::Write;
 use core::net::{Ipv4Addr, SocketAddr};
@@ -130,7 +130,7 @@ impl Host {
     /// Each datagram that has left tells whoever watches for edges that there is room, whatever there was before (`sock_wfree`).
     fn tell_of_departure(&mut self, fd: Fd) {
         if self.readiness(fd).is_some_and(|bits| bits & EPOLLOUT != 0) {
-            self.wake_fd(fd, WRITING);
+            self.wake_fd(fd, WRITE_SPACE);
         }
     }
 

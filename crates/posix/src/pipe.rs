@@ -1,7 +1,7 @@
 //! Pipes in memory, and splice(2) between them and sockets.
 use crate::abi::{
-    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDNORM, EPOLLWRNORM, MSG_DONTWAIT, MSG_PEEK, O_APPEND,
-    O_CLOEXEC, O_DIRECT, O_NONBLOCK, SPLICE_F_MORE, SPLICE_F_NONBLOCK,
+    EPOLLERR, EPOLLHUP, MSG_DONTWAIT, MSG_PEEK, O_APPEND, O_CLOEXEC, O_DIRECT, O_NONBLOCK, SPLICE_F_MORE,
+    SPLICE_F_NONBLOCK,
 };
 use crate::block::Progress;
 use crate::call::{Call, Fd, Piece, RecvKind, Reply, Room, SendKind};
@@ -9,6 +9,7 @@ use crate::calls::Answer;
 use crate::errno::Errno;
 use crate::files::{File, Kind};
 use crate::host::{ANY, Host};
+use crate::poll::{READING, WRITING};
 use crate::recv::Read;
 use crate::send::Write;
 use bytes::{Bytes, BytesMut};
@@ -170,13 +171,8 @@ impl Pipes {
     pub(crate) fn readiness(&self, id: PipeId, side: Side) -> u32 {
         let bit = |on: bool, bits: u32| if on { bits } else { 0 };
         match side {
-            Side::Read => {
-                bit(self.waiting(id) > 0, EPOLLIN | EPOLLRDNORM)
-                    | bit(!self.is_open(id, Side::Write), EPOLLHUP)
-            }
-            Side::Write => {
-                bit(self.room(id) > 0, EPOLLOUT | EPOLLWRNORM) | bit(!self.is_open(id, Side::Read), EPOLLERR)
-            }
+            Side::Read => bit(self.waiting(id) > 0, READING) | bit(!self.is_open(id, Side::Write), EPOLLHUP),
+            Side::Write => bit(self.room(id) > 0, WRITING) | bit(!self.is_open(id, Side::Read), EPOLLERR),
         }
     }
 }
@@ -213,14 +209,14 @@ impl Host {
         if pipe.ends == [None; 2] {
             self.pipes.pipes.remove(&id);
         }
-        self.wake_pipe(id);
+        self.wake_end(id, Side::Read, ANY);
+        self.wake_end(id, Side::Write, ANY);
     }
 
-    /// Both ends of a pipe have news, for whoever waits.
-    fn wake_pipe(&mut self, id: PipeId) {
-        let ends = self.pipes.get(id).map_or([None; 2], |pipe| pipe.ends);
-        for fd in ends.into_iter().flatten() {
-            self.wake_fd(fd, ANY);
+    /// This end of a pipe has news of that kind, for whoever waits: each end has waiters of its own (`rd_wait`, `wr_wait`).
+    fn wake_end(&mut self, id: PipeId, side: Side, key: u32) {
+        if let Some(fd) = self.pipes.get(id).ok().and_then(|pipe| pipe.ends[index(side)]) {
+            self.wake_fd(fd, key);
         }
         self.wake_blocked(&[]);
     }
@@ -238,8 +234,17 @@ impl Host {
             if n > read.good {
                 return Err(Errno::EFAULT);
             }
-            let data = self.pipes.get(id)?.take(n).freeze();
-            self.wake_pipe(id);
+            let pipe = self.pipes.get(id)?;
+            let was_full = pipe.free() == 0;
+            let data = pipe.take(n).freeze();
+            let (room, rest) = (was_full && pipe.free() > 0, !pipe.data.is_empty());
+            if room {
+                self.wake_end(id, Side::Write, WRITING);
+            }
+            // One reader is woken for what is written: one that has waited leaves the rest to the next.
+            if p.begun && rest {
+                self.wake_end(id, Side::Read, READING);
+            }
             return Ok(Some(Reply { data, ..Reply::ok(n as i64) }));
         }
         if !self.pipes.is_open(id, Side::Write) {
@@ -254,7 +259,7 @@ impl Host {
         let id = *id;
         if let Ok(pipe) = self.pipes.get(id) {
             pipe.put_back(rest);
-            self.wake_pipe(id);
+            self.wake_end(id, Side::Read, ANY);
         }
     }
 
@@ -274,24 +279,39 @@ impl Host {
         if write.bad {
             return Err(Errno::EFAULT);
         }
-        let patient = !self.pipes.nonblocking(id, side);
-        let (pipe, mut before) = (self.pipes.get(id)?, p.done);
-        if !p.begun {
-            p.done += pipe.join(&write.data);
-        }
-        p.done += pipe.add(&write.data[p.done..], true);
-        while p.done > before {
-            self.wake_pipe(id);
-            before = p.done;
-            // A reader that has waited has made room: nobody else would tell of it, since this call does not wait yet.
-            if patient && !p.over() {
-                p.done += self.pipes.get(id)?.add(&write.data[p.done..], true);
+        let waits = !self.pipes.nonblocking(id, side) && !p.over();
+        self.fill_pipe(id, &write.data, waits, p)?;
+        let all = p.done == write.data.len();
+        if all || !waits {
+            // Readers are told as a write ends, also where it found no room (`pipe_write`: `poll_usage`).
+            self.wake_end(id, Side::Read, READING);
+            let room = self.pipes.room(id) > 0;
+            if p.begun && room {
+                self.wake_end(id, Side::Write, WRITING);
             }
         }
-        if p.done == write.data.len() || (p.done > 0 && (!patient || p.over())) {
+        if all || (p.done > 0 && !waits) {
             return Ok(Some(Reply::ok(p.done as i64)));
         }
-        if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) }
+        if self.pipes.nonblocking(id, side) { Err(Errno::EAGAIN) } else { p.wait(self.now, None) }
+    }
+
+    /// Writes what there is place for. Where that is not all and the call is to wait, readers of a pipe that was empty are told
+    /// at once. One that has waited makes room then, and nobody else would tell of it, since this call does not wait yet.
+    fn fill_pipe(&mut self, id: PipeId, data: &[u8], waits: bool, p: &mut Progress) -> Result<(), Errno> {
+        let pipe = self.pipes.get(id)?;
+        let mut was_empty = pipe.slots.is_empty();
+        if !p.begun {
+            p.done += pipe.join(data);
+        }
+        p.done += pipe.add(&data[p.done..], true);
+        while waits && was_empty && p.done < data.len() {
+            self.wake_end(id, Side::Read, READING);
+            let pipe = self.pipes.get(id)?;
+            was_empty = pipe.slots.is_empty();
+            p.done += pipe.add(&data[p.done..], true);
+        }
+        Ok(())
     }
 
     /// splice(2): `do_splice`.
@@ -363,13 +383,21 @@ impl Host {
             return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
         }
         let n = pieces.iter().map(|slot| slot.len).sum();
+        let free = self.pipes.room(from);
         let data = self.pipes.get(from)?.take(n);
         let pipe = self.pipes.get(to)?;
         pipe.data.extend_from_slice(&data);
         pipe.slots.extend(pieces);
-        self.wake_pipe(from);
-        self.wake_pipe(to);
+        self.wake_end(to, Side::Read, ANY);
+        self.tell_of_place(from, free);
         Ok(Some(Reply::ok(n as i64)))
+    }
+
+    /// splice() tells writers of each place that it has made (`wakeup_pipe_writers`).
+    fn tell_of_place(&mut self, id: PipeId, before: usize) {
+        if self.pipes.room(id) > before {
+            self.wake_end(id, Side::Write, ANY);
+        }
     }
 
     /// From a socket (`tcp_splice_read`, `copy_splice_read`): waits for data as read() does, for room as a pipe does.
@@ -411,8 +439,10 @@ impl Host {
             // The end was only looked at, and is read now (`tcp_read_sock`). There are no bytes that this could take.
             self.stack.tcp_recv_with(self.now, id, 1, &mut |_| {})?;
         }
-        self.pipes.get(to)?.add(&reply.data, false);
-        self.wake_pipe(to);
+        if !reply.data.is_empty() {
+            self.pipes.get(to)?.add(&reply.data, false);
+            self.wake_end(to, Side::Read, ANY);
+        }
         Ok(Some(Reply::ok(reply.data.len() as i64)))
     }
 
@@ -433,14 +463,12 @@ impl Host {
     /// To a socket: what has been written has its times, as any write (`tcp_sendmsg_locked`). Who writes to the pipe hears of the room only
     /// now (`splice_to_socket`): what comes is for another call.
     fn splice_out(&mut self, from: PipeId, fd: Fd, len: usize, flags: u32, p: &mut Progress) -> Answer {
-        let before = self.pipes.waiting(from);
+        let free = self.pipes.room(from);
         let answer = self.splice_out_now(from, fd, len, flags, p);
         if p.done > 0 && !matches!(answer, Ok(None)) {
             self.mark_write(fd, None, p.done < len && self.pipes.waiting(from) > 0);
         }
-        if self.pipes.waiting(from) < before {
-            self.wake_pipe(from);
-        }
+        self.tell_of_place(from, free);
         answer
     }
 

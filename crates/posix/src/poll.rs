@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 
 pub(crate) const READING: u32 = EPOLLIN | EPOLLRDNORM;
 pub(crate) const WRITING: u32 = EPOLLOUT | EPOLLWRNORM;
+/// What a datagram socket is told that may write again (`sock_def_write_space`).
+pub(crate) const WRITE_SPACE: u32 = WRITING | EPOLLWRBAND;
 
 /// A timeout in milliseconds; below zero it never comes.
 pub(crate) fn timeout(ms: i32) -> Option<Duration> {
@@ -44,7 +46,8 @@ impl Host {
                         bits = READING;
                         break;
                     }
-                    let Ok(File::Epoll(epoll)) = self.files.get(fd) else { break };
+                    let Ok(File::Epoll(epoll)) = self.files.get_mut(fd) else { break };
+                    epoll.unlist(watched);
                     next = epoll.waiting(Some(place));
                 }
                 sets.insert(fd, bits);
@@ -59,7 +62,7 @@ impl Host {
                 let asked = !stream && sock.plain(SOL_SOCKET, SO_SELECT_ERR_QUEUE) != 0;
                 let mut bits = match kind {
                     Kind::Fresh if stream => WRITING | EPOLLHUP,
-                    Kind::Fresh => WRITING | EPOLLWRBAND,
+                    Kind::Fresh => WRITE_SPACE,
                     Kind::Conn(id) | Kind::Listener(id) | Kind::Udp(id) => {
                         let ready = self.stack.poll(self.now, id);
                         let bits = ready_set::bits(ready);

@@ -105,7 +105,14 @@ impl<K: Ord + Copy> ReadySet<K> {
 
     /// The name is gone, or is not watched any more.
     pub fn forget(&mut self, name: K) {
-        if self.items.remove(&name).is_some_and(|item| item.ticket.is_some()) {
+        self.unlist(name);
+        self.items.remove(&name);
+    }
+
+    /// Takes a name off the list of those that may have something: its owner has looked, and it has nothing
+    /// (`__ep_eventpoll_poll`). It is watched as before.
+    pub fn unlist(&mut self, name: K) {
+        if self.items.get_mut(&name).is_some_and(|item| item.ticket.take().is_some()) {
             self.listed -= 1;
             // Its place stays until they are more than half: work is done per name, not per place.
             if self.list.len() > 2 * self.listed + VACANT_MAX {
@@ -280,6 +287,21 @@ mod tests {
         assert_eq!(waiting, [9_990, 9_992, 9_993, 9_994, 9_995, 9_996, 9_997, 9_998, 9_999, 9_991]);
         let order: Vec<u32> = core::iter::from_fn(|| set.take()).collect();
         assert_eq!(order, [9_990, 9_992, 9_993, 9_994, 9_995, 9_996, 9_997, 9_998, 9_999, 9_991]);
+    }
+
+    #[test]
+    fn who_has_nothing_leaves_the_list_and_comes_back_behind_the_others() {
+        let mut set = ReadySet::default();
+        for name in [1, 2] {
+            set.watch(name, WATCH);
+            set.wake(name, bit::IN);
+        }
+        set.unlist(1);
+        set.unlist(1);
+        assert!(!set.is_listed(1) && set.listed() == 1 && set.len() == 2);
+        assert!(set.wake(1, bit::IN));
+        let order: Vec<u32> = core::iter::from_fn(|| set.take()).collect();
+        assert_eq!(order, [2, 1]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::call::{Fd, sockaddr};
 use crate::errno::Errno;
 use crate::files::{Kind, Sock};
 use crate::host::Host;
-use crate::poll::WRITING;
+use crate::poll::WRITE_SPACE;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use lowwater_core::base::Duration;
 use lowwater_core::tcp::window::Ratio;
@@ -321,7 +321,7 @@ impl Host {
         let writable =
             self.has_room(sock) && (listens || self.readiness(fd).is_some_and(|ready| ready & EPOLLOUT != 0));
         if writable {
-            self.wake_fd(fd, WRITING);
+            self.wake_fd(fd, WRITE_SPACE);
             self.wake_waiters(fd);
         }
     }
