@@ -1,9 +1,14 @@
 //! Runs every example; each checks itself and says so by its exit code.
 #![forbid(unsafe_code)]
+use std::path::Path;
 use std::process::Command;
 
 fn run(program: &str) {
-    let output = Command::new(program).output().expect("the example was built");
+    run_with(program, &[]);
+}
+
+fn run_with(program: &str, args: &[&Path]) {
+    let output = Command::new(program).args(args).output().expect("the example was built");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
 }
@@ -15,7 +20,10 @@ fn two_stacks_in_a_process() {
 
 #[test]
 fn a_program_that_watches_its_stack() {
-    run(env!("CARGO_BIN_EXE_watched"));
+    let file = std::env::temp_dir().join(format!("lowwater-watched-{}.pcapng", std::process::id()));
+    run_with(env!("CARGO_BIN_EXE_watched"), &[&file]);
+    // What it names is there afterwards.
+    std::fs::remove_file(file).expect("the capture that was asked for");
 }
 
 #[test]

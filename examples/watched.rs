@@ -1,7 +1,8 @@
 //! A program that watches its own stack: what changes is printed, the packets are in a file.
 //!
 //! `cargo run -p lowwater-examples --bin watched [FILE]` moves two megabytes to a reader that is late. It prints states, windows
-//! and why the sender waits, and writes FILE (a pcapng file for Wireshark), in the directory for temporary files if none is named.
+//! and why the sender waits, and writes FILE (a pcapng file for Wireshark): `lowwater-watched.pcapng` in the directory for temporary
+//! files if none is named.
 #![forbid(unsafe_code)]
 use lowwater::blocking::{TcpListener, TcpStream};
 use lowwater::{Capture, Ev, Stack};
@@ -14,9 +15,7 @@ const LEN: usize = 2 << 20;
 
 fn main() -> io::Result<()> {
     let named = std::env::args_os().nth(1).map(PathBuf::from);
-    let file = named.clone().unwrap_or_else(|| {
-        std::env::temp_dir().join(format!("lowwater-watched-{}.pcapng", std::process::id()))
-    });
+    let file = named.unwrap_or_else(|| std::env::temp_dir().join("lowwater-watched.pcapng"));
     let capture = Capture::create(&file)?;
     let (a, b) = lowwater::link::pair(1500);
     let server = Stack::builder().device(a).address("10.0.0.1/24").build()?;
@@ -49,8 +48,5 @@ fn main() -> io::Result<()> {
     let len = std::fs::metadata(&file)?.len();
     assert!(len > LEN as u64, "all that was sent is in the file");
     println!("{len} bytes in {}", file.display());
-    if named.is_none() {
-        std::fs::remove_file(file)?;
-    }
     Ok(())
 }
