@@ -82,7 +82,7 @@ impl Host {
         let Kind::Udp(id) = kind else { return Ok(Reply::ok(0)) };
         if chosen {
             self.give_port_back(fd)?;
-            self.stack.udp_detach(id)?;
+            self.stack.udp_detach(self.now, id)?;
         } else {
             self.stack.udp_connect(self.now, id, SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0))?;
         }
@@ -200,6 +200,9 @@ impl Host {
             return Ok(Some(Reply::ok(write.len as i64)));
         }
         if write.len > if to_v4 { LEN_MAX_V4 } else { LEN_MAX_V6 } {
+            return Err(Errno::EMSGSIZE);
+        }
+        if self.stack.udp_fits(id, to, write.len).is_err_and(|e| e == Error::MessageTooLong) {
             return Err(Errno::EMSGSIZE);
         }
         if let Some(errno) = self.files.sock_mut(write.fd)?.take_error() {

@@ -1,11 +1,11 @@
 //! A host in virtual time: the stack, its device, the file descriptors and the calls that block.
-use crate::abi::{EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDNORM, EPOLLWRNORM};
 use crate::block::{Progress, Waiting};
 use crate::call::{Call, Fd, Reply};
 use crate::device::{Device, Sent};
 use crate::files::Files;
 use crate::leftovers::Leftovers;
 use crate::pipe::Pipes;
+use crate::poll::{DATA_READY, WRITE_SPACE};
 use crate::sctp::AssocIds;
 use crate::timestamping::{Left, Watched};
 use bytes::Bytes;
@@ -337,8 +337,8 @@ impl Host {
                 Event::Readable(id) if self.has_just_closed(id) => (id, ANY),
                 // An error of datagrams is told whoever waits for anything, each anew (`sock_def_error_report`).
                 Event::Readable(id) if self.has_just_failed(id) => (id, ANY),
-                Event::Readable(id) | Event::Accepted(id) => (id, EPOLLIN | EPOLLPRI | EPOLLRDNORM),
-                Event::Writable(id) => (id, EPOLLOUT | EPOLLWRNORM),
+                Event::Readable(id) | Event::Accepted(id) => (id, DATA_READY),
+                Event::Writable(id) => (id, WRITE_SPACE),
                 Event::Connected(id) | Event::Closed(id) | Event::Gone(id) => (id, ANY),
                 Event::Incoming { .. } | Event::RequestGone { .. } => continue,
             };
@@ -391,7 +391,11 @@ impl Host {
             return false;
         }
         let sock = self.files.fd_of(id).and_then(|fd| self.files.sock_mut(fd).ok());
-        sock.is_some_and(|sock| core::mem::replace(&mut sock.knobs.past.errors_told, told) != told)
+        let Some(sock) = sock.filter(|sock| sock.knobs.past.errors_told != told) else { return false };
+        sock.knobs.past.errors_told = told;
+        // It takes the place of the one that the error queue left (`sk_err` is one).
+        sock.error = None;
+        true
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a file is ready for, and poll(2) (`tcp_poll`, `datagram_poll`, `pipe_poll`).
 use crate::abi::{
-    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, EPOLLRDNORM, EPOLLWRBAND, EPOLLWRNORM,
-    POLLERR, POLLHUP, POLLNVAL, SO_SELECT_ERR_QUEUE, SOL_SOCKET,
+    EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDBAND, EPOLLRDHUP, EPOLLRDNORM, EPOLLWRBAND,
+    EPOLLWRNORM, POLLERR, POLLHUP, POLLNVAL, SO_SELECT_ERR_QUEUE, SOL_SOCKET,
 };
 use crate::block::Progress;
 use crate::call::{Fd, PollFd, Reply};
@@ -16,8 +16,9 @@ use std::collections::BTreeMap;
 
 pub(crate) const READING: u32 = EPOLLIN | EPOLLRDNORM;
 pub(crate) const WRITING: u32 = EPOLLOUT | EPOLLWRNORM;
-/// What a datagram socket is told that may write again (`sock_def_write_space`).
+/// What whoever waits is told of room (`sk_stream_write_space`, `sock_def_write_space`), and of data (`sock_def_readable`).
 pub(crate) const WRITE_SPACE: u32 = WRITING | EPOLLWRBAND;
+pub(crate) const DATA_READY: u32 = READING | EPOLLPRI | EPOLLRDBAND;
 
 /// A timeout in milliseconds; below zero it never comes.
 pub(crate) fn timeout(ms: i32) -> Option<Duration> {

@@ -105,9 +105,9 @@ impl Stack {
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
-    pub fn udp_detach(&mut self, id: SocketId) -> Result<(), Error> {
+    pub fn udp_detach(&mut self, now: Instant, id: SocketId) -> Result<(), Error> {
         let udp = self.udp(id)?;
-        let (local, remote, manner) = (udp.local, udp.remote.take(), udp.bound.manner);
+        let (local, remote, manner) = (udp.local, udp.part(now), udp.bound.manner);
         udp.local = SocketAddr::new(if manner.stays { local.ip() } else { udp.bound.ip }, 0);
         self.demux.udp_unbind(local.port(), place(local, manner), id);
         if let Some(remote) = remote {
@@ -143,7 +143,7 @@ impl Stack {
             if let Some(old) = old {
                 self.demux.udp_disconnect(&Tuple::new(local, old), id);
             }
-            return self.udp_dissolve(id);
+            return self.udp_dissolve(now, id);
         }
         if local.port() == 0 {
             return Err(Error::Invalid);
@@ -160,15 +160,16 @@ impl Stack {
         // As in Linux, connecting fixes the local address.
         self.demux.udp_connect(place(local, manner), Tuple::new(bound, remote), id);
         let udp = self.udp(id)?;
+        udp.part(now);
         udp.remote = Some(remote);
         udp.local = bound;
         Ok(())
     }
 
     /// Without a peer the address is again the one that was bound (`__udp_disconnect`), unless another socket has taken it meanwhile.
-    fn udp_dissolve(&mut self, id: SocketId) -> Result<(), Error> {
+    fn udp_dissolve(&mut self, now: Instant, id: SocketId) -> Result<(), Error> {
         let udp = self.udp(id)?;
-        udp.remote = None;
+        udp.part(now);
         let (local, port, manner) = (udp.local, udp.local.port(), udp.bound.manner);
         let bound = SocketAddr::new(udp.bound.ip, port);
         self.demux.udp_unbind(port, place(local, manner), id);
@@ -205,15 +206,9 @@ impl Stack {
         if udp.local.port() == 0 || (remote.port() == 0 && udp.remote != Some(remote)) {
             return Err(Error::Invalid);
         }
-        let src = source(self.udp(id)?, remote)?;
-        let discovery = self.udp(id)?.discovery_to(remote.ip());
-        let dst = self.datagram_route(src, remote.ip(), discovery)?;
+        let dst = self.udp_way(id, remote, data.len())?;
         let udp = self.udp(id)?;
         let local = udp.local;
-        let overhead = wire::HEADER_LEN + if remote.is_ipv4() { 20 } else { 40 };
-        if discovery.refuses() && data.len() + overhead > usize::from(dst.mtu) {
-            return Err(Error::MessageTooLong);
-        }
         let sent =
             udp.send(Datagram { data, peer: remote, local: SocketAddr::new(dst.src, local.port()) })?;
         if let Some(entry) = self.sockets.get_mut(id)
@@ -222,6 +217,25 @@ impl Stack {
             link.ready.mark(id, entry, Turn::APP);
         }
         Ok(sent)
+    }
+
+    /// Whether a datagram of `len` bytes to `remote`, or to the connected peer, is one that may leave: asked before a pending error is told
+    /// and what was shut down (`__ip_append_data`).
+    ///
+    /// # Errors
+    /// [`Error::MessageTooLong`] beyond the path MTU where nothing may fragment it, [`Error::NoRoute`], [`Error::NotConnected`].
+    pub fn udp_fits(&mut self, id: SocketId, remote: Option<SocketAddr>, len: usize) -> Result<(), Error> {
+        let remote = remote.or(self.udp(id)?.remote).ok_or(Error::NotConnected)?;
+        self.udp_way(id, remote, len).map(|_| ())
+    }
+
+    fn udp_way(&mut self, id: SocketId, remote: SocketAddr, len: usize) -> Result<Dst, Error> {
+        let udp = self.udp(id)?;
+        let (src, discovery) = (source(udp, remote)?, udp.discovery_to(remote.ip()));
+        let dst = self.datagram_route(src, remote.ip(), discovery)?;
+        let overhead = wire::HEADER_LEN + if remote.is_ipv4() { 20 } else { 40 };
+        let fits = !discovery.refuses() || len + overhead <= usize::from(dst.mtu);
+        if fits { Ok(dst) } else { Err(Error::MessageTooLong) }
     }
 
     /// Sends a datagram to the connected peer.

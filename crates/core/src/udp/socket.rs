@@ -272,6 +272,13 @@ impl UdpSocket {
         }
     }
 
+    /// It is not connected any more: to whom it was. A router may have seen what went there.
+    pub fn part(&mut self, now: Instant) -> Option<SocketAddr> {
+        let peer = self.remote.take()?;
+        self.sent.recent.note(now, peer.ip());
+        Some(peer)
+    }
+
     /// A router may have seen a datagram of ours to `peer`: it is the one that the socket is connected to, or one was sent lately.
     #[must_use]
     pub fn sends_to(&self, now: Instant, peer: IpAddr) -> bool {

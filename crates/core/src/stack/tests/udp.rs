@@ -329,7 +329,7 @@ fn a_socket_that_was_detached_sends_nothing_until_it_has_a_place() {
     w.stacks[0].udp_connect(w.now, client, at(v4(2), 7)).expect("a route");
     let again = |w: &mut World| w.stacks[0].udp_attach(client, at(v4(1), 10), BindManner::default());
     assert_eq!(again(&mut w), Err(Error::Invalid), "it has one");
-    w.stacks[0].udp_detach(client).expect("a socket");
+    w.stacks[0].udp_detach(w.now, client).expect("a socket");
     let data = Bytes::from_static(b"x");
     assert_eq!(w.stacks[0].udp_send_to(w.now, client, data.clone(), at(v4(2), 7)), Err(Error::Invalid));
     assert_eq!(w.stacks[0].udp_connect(w.now, client, at(v4(2), 7)), Err(Error::Invalid));
