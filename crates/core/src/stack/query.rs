@@ -225,6 +225,15 @@ impl Stack {
         }
     }
 
+    /// When a connection itself looks after what its peer has not acknowledged (see [`crate::tcp::Conn::retransmission_deadline`]).
+    #[must_use]
+    pub fn tcp_retransmission_deadline(&self, id: SocketId) -> Option<Instant> {
+        match &self.sockets.get(id)?.socket {
+            Socket::Tcp(conn) => conn.retransmission_deadline(),
+            _ => None,
+        }
+    }
+
     /// When a connection received data last; `None` of what is no connection.
     #[must_use]
     pub fn tcp_last_data(&self, id: SocketId) -> Option<Instant> {

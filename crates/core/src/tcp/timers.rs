@@ -74,7 +74,7 @@ impl Conn {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
         [
-            if self.is_child() { self.child_deadline() } else { self.tx.timer().map(|(_, at)| at) },
+            self.retransmission_deadline(),
             self.rx.ack.deadline(),
             self.timers.probe,
             self.timers.keepalive,
@@ -83,6 +83,13 @@ impl Conn {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// When the connection itself looks after what the peer has not acknowledged: by a timeout, a tail loss probe or RACK's timer, or for a Fast
+    /// Open child by that of its SYN-ACK. Neither the pace nor whatever else [`Self::next_deadline`] knows of does that.
+    #[must_use]
+    pub fn retransmission_deadline(&self) -> Option<Instant> {
+        if self.is_child() { self.child_deadline() } else { self.tx.timer().map(|(_, at)| at) }
     }
 
     /// Fires what is due.

@@ -1,7 +1,6 @@
 //! Drawn lives of a sender whose driver and device stall: nobody asks for packets, turns are short, "not now", completions that come late, with
-//! any queue below and small limits, over a path that loses. Everything arrives, the stack always has a deadline while something is in flight
-//! (whose it is nobody asks here), timestamps are those of the
-//! departure and nothing is probed for in recovery (both in `Peer`).
+//! any queue below and small limits, over a path that loses. Everything arrives, a timer of the connection's own always runs for what is in flight,
+//! timestamps are those of the departure and nothing is probed for in recovery (both in `Peer`).
 use super::peer::{Peer, Shape};
 use super::text::Seg;
 use lowwater_core::base::{Error, Rng, Sysctl};
@@ -181,16 +180,17 @@ impl Life {
         }
     }
 
-    /// Something in flight that is lost is found by a timer: the stack asks to be called, whatever else has happened or waits. That of a queue or of a
-    /// delayed acknowledgement would do here, so that what hangs is seen where nothing else is due.
+    /// Something in flight that is lost is found by a timer of the connection's own, whatever else has happened, waits or is due, and the stack asks
+    /// to be called by then.
     fn check_timer(&mut self) {
         let (unacked, error) = (self.p.info().unacked, self.p.error());
-        let runs = self.p.stack.next_deadline().is_some();
-        assert!(
-            unacked == 0 || error.is_some() || runs,
-            "no timer runs for {unacked} segments at {}",
-            self.at
-        );
+        if unacked == 0 || error.is_some() {
+            return;
+        }
+        let own = self.p.stack.tcp_retransmission_deadline(self.p.sock);
+        let Some(own) = own else { panic!("no timer runs for {unacked} segments at {}", self.at) };
+        let asked = self.p.stack.next_deadline();
+        assert!(asked.is_some_and(|at| at <= own), "{asked:?} asked for, {own:?} due at {}", self.at);
     }
 
     fn arrived(&mut self, seg: &Seg) {
