@@ -520,13 +520,9 @@ impl Conn {
 
     fn remains(&mut self, cx: &mut Cx<'_>) -> TimeWait {
         let fin_wait2 = self.state == State::FinWait2;
-        if !fin_wait2 && self.rx.ack_due() {
-            // What the acknowledgement of the FIN says is what later ones repeat (`tcp_fin` sends before `tcp_time_wait`). That counts when it
-            // leaves.
-            let wanted = cx.count.tcp_ext.tcp_want_zero_window_adv;
-            self.rx.select_window(cx);
-            cx.count.tcp_ext.tcp_want_zero_window_adv = wanted;
-        }
+        // What the acknowledgement of the FIN says, which has yet to leave, is what later ones repeat (`tcp_fin` sends before `tcp_time_wait`).
+        let answers = !fin_wait2 && self.rx.ack_due();
+        let rcv_wnd = if answers { self.rx.next_window(cx) } else { self.rx.open_window() };
         let length = if fin_wait2 { self.small_fin_wait2(cx) } else { TIME_WAIT };
         // Those that end soon are counted apart (`__inet_twsk_schedule`).
         let soon = length <= Duration::from_secs(4);
@@ -537,7 +533,7 @@ impl Conn {
                 tuple: self.tuple,
                 snd_nxt: self.tx.snd_nxt(),
                 rcv_nxt: self.rx.nxt(),
-                rcv_wnd: self.rx.open_window(),
+                rcv_wnd,
                 tos: self.options.tos_of(self.tuple.is_v6()) | self.ect_of_remains(),
                 priority: self.options.queue_priority(),
                 label: self.label(),

@@ -388,6 +388,12 @@ impl Receiver {
         self.ack.on_deadline(cx, rto);
     }
 
+    /// The window that a segment says which goes out now: what [`Self::select_window`] has for it.
+    #[must_use]
+    pub fn next_window(&self, cx: &Cx<'_>) -> u32 {
+        self.intake.next_window(cx, self.ack.rcv_mss())
+    }
+
     /// The window field of a segment that goes out now, SYNs excepted. The right edge never moves left.
     pub fn select_window(&mut self, cx: &mut Cx<'_>) -> u16 {
         let (field, tight) = self.intake.select_window(cx, self.ack.rcv_mss());

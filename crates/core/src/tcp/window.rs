@@ -348,8 +348,24 @@ impl RcvWindow {
         if free > wnd + half { free } else { wnd }
     }
 
-    /// Chooses the window for a segment that is going out and remembers it (`tcp_select_window`). Returns the header field
-    /// and whether the buffer is tight.
+    /// The window of a segment that goes out now. The right edge never moves left (RFC 9293 section 3.8.6), unless it may.
+    #[must_use]
+    pub fn next(&self, sysctl: &Sysctl, rcv_nxt: Seq, charge: u32, rcv_mss: u32) -> Offer {
+        if self.no_room {
+            return Offer { wnd: 0, tight: true };
+        }
+        self.kept(sysctl, rcv_nxt, self.offer(sysctl, charge, rcv_mss))
+    }
+
+    /// What fits, or where that is less what was promised.
+    fn kept(&self, sysctl: &Sysctl, rcv_nxt: Seq, fits: Offer) -> Offer {
+        let open = self.open(rcv_nxt);
+        let keeps = fits.wnd < open && !self.may_shrink(sysctl);
+        if keeps { Offer { wnd: self.align(open), ..fits } } else { fits }
+    }
+
+    /// Chooses the window for a segment that is going out as [`Self::next`] does, remembers and counts it (`tcp_select_window`). Returns the
+    /// header field and whether the buffer is tight.
     pub fn select(&mut self, cx: &mut Cx<'_>, rcv_nxt: Seq, charge: u32, rcv_mss: u32) -> (u16, bool) {
         let old = self.wnd;
         if core::mem::take(&mut self.no_room) {
@@ -357,14 +373,10 @@ impl RcvWindow {
             (self.wnd, self.wup) = (0, rcv_nxt);
             return (0, true);
         }
-        let open = self.open(rcv_nxt);
-        let Offer { mut wnd, tight } = self.offer(cx.sysctl, charge, rcv_mss);
-        if wnd < open && !self.may_shrink(cx.sysctl) {
-            // The right edge never moves left (RFC 9293 section 3.8.6).
-            if wnd == 0 {
-                cx.count.tcp_ext.tcp_want_zero_window_adv += 1;
-            }
-            wnd = self.align(open);
+        let fits = self.offer(cx.sysctl, charge, rcv_mss);
+        let Offer { wnd, tight } = self.kept(cx.sysctl, rcv_nxt, fits);
+        if wnd > fits.wnd && fits.wnd == 0 {
+            cx.count.tcp_ext.tcp_want_zero_window_adv += 1;
         }
         // What the field cannot say is kept to all the same: who sends beyond it is not refused.
         self.wnd = wnd;

@@ -121,6 +121,11 @@ impl Intake {
         self.window.offer(cx.sysctl, self.charged(), rcv_mss)
     }
 
+    /// The window of a segment that goes out now.
+    pub(super) fn next_window(&self, cx: &Cx<'_>, rcv_mss: u32) -> u32 {
+        self.window.next(cx.sysctl, self.nxt, self.charged(), rcv_mss).wnd
+    }
+
     /// The window field of a segment that goes out now, and whether less than half the buffer is free.
     #[inline]
     pub(super) fn select_window(&mut self, cx: &mut Cx<'_>, rcv_mss: u32) -> (u16, bool) {
