@@ -28,7 +28,9 @@ fn select(w: &mut RcvWindow, sysctl: &Sysctl, nxt: Seq, charge: u32, mss: u32) -
         share: u64::MAX,
         socket: None,
     };
-    let field = w.select(&mut cx, nxt, charge, mss).0;
+    let next = w.next(sysctl, nxt, charge, mss);
+    let (field, tight) = w.select(&mut cx, nxt, charge, mss);
+    assert_eq!((w.wnd(), tight), (next.wnd, next.tight), "the question has the same answer");
     (field, count)
 }
 
