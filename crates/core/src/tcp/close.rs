@@ -2,7 +2,6 @@
 use super::chrono::Held;
 use super::conn::Conn;
 use super::output::nagle::Hold;
-use super::pending::Round;
 use super::ready::{How, Notice};
 use super::state::State;
 use crate::base::{Cx, Error};
@@ -40,18 +39,19 @@ impl Conn {
         }
     }
 
-    /// A FIN follows what is queued.
-    fn send_fin(&mut self, cx: &mut Cx<'_>) {
+    /// A FIN follows what is queued, if it has not done so before: true where it does now.
+    fn send_fin(&mut self, cx: &mut Cx<'_>) -> bool {
         self.app.snd_shutdown = true;
         let next = match self.state {
             State::Established | State::SynRecv => State::FinWait1,
             State::CloseWait => State::LastAck,
-            _ => return,
+            _ => return false,
         };
         self.tx.queue().unsent.queue_fin();
         self.rest.stats.chrono.start(cx.now, Held::Busy);
         self.set_state(cx, next);
         self.out.try_send(Hold::Push);
+        true
     }
 
     /// The application lets go. What is queued still goes out in the background, unless it left data unread (RFC 2525
@@ -78,10 +78,7 @@ impl Conn {
         } else if at_once {
             cx.count.tcp_ext.tcp_abort_on_data += 1;
         } else {
-            self.send_fin(cx);
-            if self.out.tries() {
-                self.out.burst.round = Round::Closes;
-            }
+            self.out.burst.closes = self.send_fin(cx);
             if self.state == State::FinWait2 {
                 self.orphan_in_fin_wait2(cx);
             }

@@ -7,7 +7,7 @@ use super::negotiated::Negotiated;
 use super::options::{OptionSets, SocketOptions};
 use super::output::Followed;
 use super::output::nagle::Hold;
-use super::pending::{Pending, Round};
+use super::pending::Pending;
 use super::ready::{Fate, Notice};
 use super::receiver::Receiver;
 use super::request::Accepted;
@@ -458,7 +458,7 @@ impl Conn {
     /// That the window is not used says nothing of it: a writer waits for room, or nobody owns the connection, so that Linux finds no
     /// socket to ask (`tcp_cwnd_application_limited`). What close() itself lets go leaves before that (`sock_orphan`).
     pub(super) fn keeps_window(&self) -> bool {
-        self.app.nospace.is_set() || (self.app.orphan && self.out.burst.round != Round::Closes)
+        self.app.nospace.is_set() || (self.app.orphan && !self.out.burst.closes)
     }
 
     /// The send buffer was what held the sender, and may grow (`tcp_should_expand_sndbuf`).

@@ -72,8 +72,8 @@ pub(super) struct Early {
 /// What went since the last pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Burst {
-    /// Segments of new data.
-    pub(super) segs: u32,
+    /// Segments of new data; who asks wants to know whether there were any.
+    pub(super) segs: u16,
     /// The MSS with which it began, 0 before it did: options that only its first packets carry make all of them shorter
     /// (`tcp_write_xmit`).
     pub(super) mss: u16,
@@ -81,6 +81,8 @@ pub(super) struct Burst {
     pub(super) held: bool,
     /// Who asked for it.
     pub(super) round: Round,
+    /// close() has let go what waited, and the FIN, and nothing has asked for more since.
+    pub(super) closes: bool,
 }
 
 /// What has the flow looked at, where that makes a difference.
@@ -93,8 +95,6 @@ pub(super) enum Round {
     CorksBehind,
     /// The pace or small queues let it go on, and it is looked at whether or not anything waits (`tcp_tsq_write`).
     GoesOn,
-    /// close() has let go what waited, and the FIN.
-    Closes,
 }
 
 impl Burst {
@@ -172,6 +172,8 @@ impl Pending {
         self.look = Some(Look::Send(self.hold().map_or(hold, |h| h.min(hold))));
         // Who asks after the write does not wait for what is below.
         self.burst.cork_behind(false);
+        // What an acknowledgement lets go after close() has no owner any more.
+        self.burst.closes = false;
         self.burst.mss = 0;
     }
 

@@ -295,3 +295,31 @@ fn echoes_without_ecn_mean_nothing() {
     p.inject("P. 1:11 ack 5001 ce");
     p.expect(". 10001 ack 11");
 }
+
+/// What waits for the peer's window when its owner lets go has none any more when the window opens, though the driver has not asked for packets in
+/// between (`tcp_cwnd_application_limited` finds no socket after `sock_orphan`).
+#[test]
+fn what_the_peer_lets_go_after_close_does_not_shrink_the_window() {
+    for closes in [true, false] {
+        let mut p = server();
+        p.write(10_000);
+        p.expect_data(1, 10_001, 1_000);
+        p.at(100);
+        p.inject(". 1 ack 10001 win 1000");
+        p.at(250);
+        // After no pause, or the window would begin anew; what follows comes after one that was not used for an RTO.
+        p.write(6_000);
+        p.expect_data(10_001, 11_001, 1_000);
+        assert_eq!(p.info().snd_cwnd, 20);
+        p.at(450);
+        p.stall(true);
+        if closes {
+            p.close();
+        }
+        p.inject_more(". 1 ack 10001 win 65535");
+        p.stall(false);
+        p.expect_data(11_001, 15_001, 1_000);
+        p.expect(if closes { "FP. 15001:16001" } else { "P. 15001:16001" });
+        assert_eq!(p.info().snd_cwnd, if closes { 20 } else { 15 });
+    }
+}

@@ -370,7 +370,7 @@ impl Conn {
             // Data that a segment beyond a hole lets go acknowledges that segment (`tcp_data_snd_check` precedes `tcp_ack_snd_check`).
             self.rx.ack.count_duplicate();
         }
-        self.out.burst.segs += u32::from(plan.segs);
+        self.out.burst.segs = self.out.burst.segs.saturating_add(plan.segs);
         // In Linux what the writer had handed over before it found the buffer full has left by then, and lets it not grow.
         let grows = self.tx.queue_ref().nxt() > self.snd.full_from;
         self.snd.room = if grows { Room::Grows } else { Room::Stays };
@@ -556,7 +556,7 @@ impl Conn {
         // What has not left by now waits as anything else does.
         self.tx.queue().unsent.forget_pushed();
         self.offer_space(cx);
-        let sent = self.out.burst.segs;
+        let sent = self.out.burst.segs.into();
         // With nothing to send nobody else looks at the window.
         let full = self.out.burst.round == Round::GoesOn && self.tx.cwnd_room(&self.path) == 0;
         let limited = why == Wait::Cwnd || full;

@@ -40,7 +40,7 @@ impl Conn {
         }
         // It is worth two packets.
         self.path.window.set_cwnd(cx, cwnd - 1);
-        self.out.burst.segs += u32::from(plan.segs);
+        self.out.burst.segs = self.out.burst.segs.saturating_add(plan.segs);
         self.snd.room = Room::Grows;
         Ok(Some(self.data_segment(cx, &plan, false)))
     }

@@ -29,7 +29,7 @@ impl Conn {
             self.snd.sml = before.sml;
         }
         if attempt.errand.is_new() {
-            self.out.burst.segs = self.out.burst.segs.saturating_sub(u32::from(segs));
+            self.out.burst.segs = self.out.burst.segs.saturating_sub(segs);
         }
         self.queue_refused(cx, charge);
         // A flow that waits for a completion still does.
