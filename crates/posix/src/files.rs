@@ -146,6 +146,8 @@ pub(crate) struct Knobs {
     pub(crate) soft: Option<Errno>,
     /// What is remembered of the connection.
     pub(crate) past: Past,
+    /// Errors of datagrams that whoever waits has heard of, modulo 2^32.
+    pub(crate) errors_told: u32,
 }
 
 /// What a socket remembers of its connection beside TCP_INFO.
@@ -153,8 +155,6 @@ pub(crate) struct Knobs {
 pub(crate) struct Past {
     /// Whoever waits has heard of the peer's FIN.
     pub(crate) fin_told: bool,
-    /// Errors of datagrams that whoever waits has heard of, modulo 2^32.
-    pub(crate) errors_told: u32,
     /// It is over, and the socket was bound anew.
     pub(crate) rebound: bool,
     /// The port that went back to the system, which getsockname() still tells (`inet_sport`).

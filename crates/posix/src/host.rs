@@ -391,8 +391,8 @@ impl Host {
             return false;
         }
         let sock = self.files.fd_of(id).and_then(|fd| self.files.sock_mut(fd).ok());
-        let Some(sock) = sock.filter(|sock| sock.knobs.past.errors_told != told) else { return false };
-        sock.knobs.past.errors_told = told;
+        let Some(sock) = sock.filter(|sock| sock.knobs.errors_told != told) else { return false };
+        sock.knobs.errors_told = told;
         // It takes the place of the one that the error queue left (`sk_err` is one).
         sock.error = None;
         true
