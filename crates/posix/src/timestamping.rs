@@ -271,16 +271,13 @@ impl Host {
     }
 
     /// Looks how far the writes are that somebody is to hear of, after packets came in and `left` went out: those of sockets of which something may
-    /// have changed, however many others wait.
+    /// have changed, however many others wait or have sent.
     pub(crate) fn tell_progress(&mut self, left: &[Left]) {
-        // Whose is asked once for each packet, and not by each socket of all of them.
-        let mut packets: BTreeMap<SocketId, Vec<&Bytes>> = BTreeMap::new();
-        for (id, packet) in left {
-            steps::step();
-            packets.entry(*id).or_default().push(packet);
-        }
+        let (owners, packets) = self.watched_packets(left);
         let followed = self.stack.tcp_take_followed();
-        for id in followed.into_iter().chain(packets.keys().copied()) {
+        let mut last = None;
+        let sent = owners.iter().copied().filter(|&id| last.replace(id) != Some(id));
+        for id in followed.into_iter().chain(sent) {
             self.files.fd_of(id).into_iter().for_each(|fd| self.watched.look_at(fd));
         }
         for fd in core::mem::take(&mut self.watched.look) {
@@ -290,14 +287,32 @@ impl Host {
                 _ => None,
             });
             let progress = id.and_then(|id| Some((id, self.live_progress(id)?)));
-            let left = id.and_then(|id| packets.get(&id)).map_or(&[][..], Vec::as_slice);
-            self.tell_one(fd, progress, left);
+            let own = id.map_or(0..0, |id| {
+                owners.partition_point(|&owner| owner < id)..owners.partition_point(|&owner| owner <= id)
+            });
+            self.tell_one(fd, progress, packets.get(own).unwrap_or_default());
             let watching = |sock: &Sock| sock.knobs.feedback.as_ref().is_some_and(|f| f.is_watching());
             if !self.files.sock(fd).is_ok_and(watching) {
                 self.watched.end(fd);
                 id.into_iter().for_each(|id| self.stack.tcp_forget_changed(id));
             }
         }
+    }
+
+    /// What has left of sockets that somebody is to hear of, those of one together and in their order, with the owner of each. Whose a packet is is
+    /// asked once, and not by each socket of all of them.
+    fn watched_packets<'a>(&self, left: &'a [Left]) -> (Vec<SocketId>, Vec<&'a Bytes>) {
+        if self.watched.is_empty() {
+            return Default::default();
+        }
+        let watches = |id: SocketId| self.files.fd_of(id).is_some_and(|fd| self.watched.has(fd));
+        let mut own: Vec<(SocketId, &Bytes)> = Vec::new();
+        for (id, packet) in left.iter().filter(|(id, _)| watches(*id)) {
+            steps::step();
+            own.push((*id, packet));
+        }
+        own.sort_by_key(|(id, _)| *id);
+        own.into_iter().unzip()
     }
 
     /// `left` are packets of this descriptor's connection alone.

@@ -1,6 +1,6 @@
 //! What is told of the times of a stream's bytes, and what it costs.
 use super::*;
-use crate::abi::{AF_INET, MSG_ERRQUEUE, SOCK_NONBLOCK, SOCK_STREAM};
+use crate::abi::{AF_INET, IP_RECVERR, MSG_ERRQUEUE, SOCK_NONBLOCK, SOCK_STREAM, SOL_IP};
 use crate::{Call, Name, Optval, RecvKind, Room, SendKind, Settings, Started};
 use core::cell::RefCell;
 use lowwater_core::tcp::Seq;
@@ -105,8 +105,26 @@ fn syn_ack(syn: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-/// A packet of each of `sockets` connections leaves in one turn: how many steps it takes to tell of them.
-fn cost_of_a_turn(sockets: u16) -> u64 {
+/// Times that wait to be read: SCM_TSTAMP_* of each, in their order.
+fn times_of(host: &mut Host, fd: Fd) -> Vec<u32> {
+    let read = |host: &mut Host| {
+        let (kind, rooms, flags) = (RecvKind::Recvmsg, vec![Room::new(10)], MSG_ERRQUEUE);
+        match host.call(Call::Recv { fd, kind, rooms, flags, control_len: 200 }) {
+            Started::Done(reply) if reply.ret >= 0 => Some(reply.control),
+            Started::Done(_) => None,
+            Started::Blocked(id) => panic!("{id:?}"),
+        }
+    };
+    // ee_info of struct sock_extended_err.
+    let info = |control: &Control| u32::from_ne_bytes(control.data[8..12].try_into().expect("four bytes"));
+    let is_error = |control: &Control| (control.level, control.ty) == (SOL_IP, IP_RECVERR);
+    let all = core::iter::from_fn(|| read(host));
+    all.map(|controls| controls.iter().find(|control| is_error(control)).map(info).expect("an error"))
+        .collect()
+}
+
+/// A packet of each of `sockets` connections leaves in one turn, of which `watched` ask for its times: how many steps it takes to tell of them.
+fn cost_of_a_turn(sockets: u16, watched: u16) -> u64 {
     let addresses = vec![([10, 0, 0, 1].into(), 8)];
     let mut host = Host::new(Settings { addresses, ..Settings::default() }).expect("a host");
     let done = |host: &mut Host, call| match host.call(call) {
@@ -122,7 +140,7 @@ fn cost_of_a_turn(sockets: u16) -> u64 {
         let syn = host.next_packet(host.now()).expect("a SYN").bytes;
         host.inject(syn_ack(&syn));
         assert!(host.next_packet(host.now()).is_some(), "the last ACK of {port}");
-        let value = Optval::int(SOF_TIMESTAMPING_SOFTWARE | WANTS);
+        let value = Optval::int(SOF_TIMESTAMPING_SOFTWARE | if port > watched { 0 } else { WANTS });
         let stamps = Call::Setsockopt { fd, level: SOL_SOCKET, name: SO_TIMESTAMPING, value };
         assert_eq!(done(&mut host, stamps), 0);
         fds.push(fd);
@@ -134,20 +152,20 @@ fn cost_of_a_turn(sockets: u16) -> u64 {
         assert_eq!(done(&mut host, Call::Send { fd, kind, data, flags, to, control }), 100);
     }
     let cost = steps::of(|| host.set_busy(false));
-    for &fd in &fds {
-        let (kind, rooms, flags) = (RecvKind::Recvmsg, vec![Room::new(10)], MSG_ERRQUEUE);
-        // When it was handed down and when it left; the first had come before it was let go.
-        let told = Call::Recv { fd, kind, rooms, flags, control_len: 200 };
-        assert!(done(&mut host, told) >= 0, "{fd}");
+    for (&fd, nth) in fds.iter().zip(0..) {
+        let all = [SCM_TSTAMP_SCHED, SCM_TSTAMP_SND].map(|what| what as u32);
+        assert_eq!(times_of(&mut host, fd), if nth < watched { &all[..] } else { &[] }, "{fd}");
     }
     cost
 }
 
-/// Who looks through all that has left for each socket takes 10,000 steps more.
+/// Who looks through all that has left for each socket takes 10,000 steps more, and who keeps account of it for sockets that nobody watches 99.
 #[test]
 fn what_leaves_is_told_of_without_a_look_at_what_others_sent() {
-    let (few, many) = (cost_of_a_turn(10), cost_of_a_turn(100));
+    let (few, many) = (cost_of_a_turn(10, 10), cost_of_a_turn(100, 100));
     assert!(few >= 10 && many <= 10 * few + 100, "{few} and {many} steps");
+    let (alone, among_many) = (cost_of_a_turn(1, 1), cost_of_a_turn(100, 1));
+    assert_eq!(alone, among_many);
 }
 
 #[test]
