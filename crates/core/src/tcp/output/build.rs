@@ -51,7 +51,7 @@ impl Conn {
     /// The FIN that waited for the handshake leaves, behind what was written before it, when the segment that completes the handshake is
     /// known for that, and its data is looked at behind it (`tcp_shutdown` in `tcp_rcv_state_process`).
     pub(in crate::tcp) fn finish_early(&mut self, cx: &mut Cx<'_>) {
-        if self.path.pacing.not_before(cx.now).is_none() && self.sends_new(cx) {
+        if self.path.pacing.not_before(cx.now).is_none() && self.prepare_new(cx) {
             let only_fin = self.tx.peek_unsent().is_some_and(|head| head.len == 0);
             self.keep_header(cx, only_fin, true);
         }
@@ -70,12 +70,14 @@ impl Conn {
     /// F-RTO sends new data in the place of a retransmission, and at the same time, or that after all where the new data does not fit the
     /// peer's window (`tcp_xmit_recovery`).
     fn sends_instead(&mut self, cx: &Cx<'_>) -> bool {
-        self.out.rexmit == Rexmit::New && (self.sends_new(cx) || self.resends_without_new(cx))
+        self.out.rexmit == Rexmit::New && (self.prepare_new(cx) || self.resends_without_new(cx))
     }
 
-    /// New data leaves, however small: as long as in [`Self::new_data`], whose gates of pace and autocorking nobody asks here. As there, the packet
-    /// takes what it lacks from the next element, which waits for it if none leaves.
-    fn sends_new(&mut self, cx: &Cx<'_>) -> bool {
+    /// Makes the next packet of new data ready, however small it is: true where it leaves, as [`Self::new_data`] will find. As there, the packet
+    /// takes what it lacks from the next element, whose bytes wait in it if none leaves. The pace is for the caller to ask; nobody asks for the
+    /// autocorking of the rest of a write, nor for the size of a burst that credit has interrupted: what is sent for the segment at hand begins
+    /// anew ([`super::super::pending::Pending::try_send`]).
+    fn prepare_new(&mut self, cx: &Cx<'_>) -> bool {
         let mss = self.mss_now();
         let max_segs = self.max_segs_within(cx, mss);
         if self.path_gate().is_err() {
