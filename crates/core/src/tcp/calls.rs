@@ -298,7 +298,7 @@ impl Conn {
     /// The flow label in use, after so many others.
     #[must_use]
     pub const fn label(&self) -> u16 {
-        self.tx.timeouts().label
+        self.snd.label.ours()
     }
 
     /// The next answer depends on what of the last packets is still below.

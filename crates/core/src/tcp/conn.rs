@@ -2,6 +2,7 @@
 use super::Setup;
 use super::chrono::{Chrono, Held};
 use super::fastopen::{FastOpen, Open, fact};
+use super::label::Label;
 use super::lowat::Level;
 use super::negotiated::Negotiated;
 use super::options::{OptionSets, SocketOptions};
@@ -254,6 +255,7 @@ impl Conn {
         if let Some(sent) = sent {
             conn.timers.synack_sent = (sent.again == 0).then_some(sent.first);
             conn.tx.note_syn_acks(cx.now, &sent);
+            conn.snd.label = Label::after(sent.again);
         }
         conn
     }

@@ -11,6 +11,7 @@ mod icmp;
 pub mod info;
 mod input;
 pub mod isn;
+mod label;
 mod lowat;
 mod moments;
 pub mod negotiated;

@@ -1,5 +1,6 @@
 //! The window that the peer offers, and what was sent into it (RFC 9293 section 3.3.1: SND.WND, SND.WL1).
 use super::PathCaps;
+use super::label::Label;
 use super::output::autosize::gso_payload_max;
 use super::seq::Seq;
 use crate::base::limits::GSO_MAX_SIZE;
@@ -23,6 +24,8 @@ pub(super) struct SendWindow {
     pub(super) up: Seq,
     /// The largest super-packet of the device that the route leads to.
     pub(super) gso: Gso,
+    /// Flow labels, ours and the peer's.
+    pub(super) label: Label,
 }
 
 /// Bounds of a super-packet: bytes of payload, and segments (`sk_gso_max_size`, `sk_gso_max_segs`).
@@ -56,7 +59,17 @@ pub(super) enum Room {
 
 impl SendWindow {
     pub(super) const fn new(wnd: u32, wl1: Seq, iss: Seq) -> Self {
-        Self { wnd, wl1, sml: iss, pushed: iss, full_from: 0, room: Room::None, up: iss, gso: Gso::LARGEST }
+        Self {
+            wnd,
+            wl1,
+            sml: iss,
+            pushed: iss,
+            full_from: 0,
+            room: Room::None,
+            up: iss,
+            gso: Gso::LARGEST,
+            label: Label::FIRST,
+        }
     }
 
     /// Takes the window of an acceptable ACK (RFC 9293 section 3.10.7.4; `tcp_ack_update_window`).

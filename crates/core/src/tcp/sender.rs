@@ -156,19 +156,10 @@ impl Sender {
         &self.recovery.timeouts
     }
 
-    /// A timeout that the flow survives: see [`super::recovery::rto::Timeouts::relabel`].
-    pub(in crate::tcp) const fn relabel(&mut self) {
-        self.recovery.timeouts.relabel();
-    }
-
-    /// The flow label of the data that came last; whether it is another than before.
-    pub(in crate::tcp) fn note_label(&mut self, label: u32) -> bool {
-        self.recovery.timeouts.note_label(label)
-    }
-
-    /// What the peer hears from us may be lost on its way: see [`super::recovery::rto::Timeouts::relabel_answers`].
-    pub(in crate::tcp) const fn relabel_answers(&mut self) {
-        self.recovery.timeouts.relabel_answers();
+    /// A timeout that the flow survives has given it another label (`tcp_write_timeout`).
+    pub(in crate::tcp) const fn note_rehash(&mut self) {
+        let timeouts = &mut self.recovery.timeouts;
+        timeouts.rehashes = timeouts.rehashes.wrapping_add(1);
     }
 
     /// Measured reordering (`tcpi_reordering`, `tcpi_reord_seen`).

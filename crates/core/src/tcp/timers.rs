@@ -165,7 +165,8 @@ impl Conn {
                 self.give_up(cx);
                 return;
             }
-            self.tx.relabel();
+            self.snd.label.change();
+            self.tx.note_rehash();
             cx.count.tcp_ext.tcp_timeout_rehash += 1;
         }
         if self.tx.head_is_below() || self.out.timeout_waits(self.tx.snd_una()) {

@@ -66,7 +66,7 @@ impl Conn {
         if received.again {
             self.follow_label(cx, seg.layout.flow_label);
         } else if received.out_of_order || (has_data && !received.dropped) {
-            self.tx.note_label(seg.layout.flow_label);
+            self.snd.label.peer_changed(seg.layout.flow_label);
         }
         if received.out_of_order {
             self.rest.stats.rcv_ooopack = self.rest.stats.rcv_ooopack.wrapping_add(segs);
@@ -81,8 +81,8 @@ impl Conn {
     /// Data came again: under another flow label than what came before, its sender may have run into a timeout, so that the way of our
     /// acknowledgements may be broken. They try another, unless our own timeouts do (`tcp_rcv_spurious_retrans`).
     pub(super) fn follow_label(&mut self, cx: &mut Cx<'_>, label: u32) {
-        if self.tx.note_label(label) && self.tuple.is_v6() && self.tx.ca_state() != CaState::Loss {
-            self.tx.relabel_answers();
+        if self.snd.label.peer_changed(label) && self.tuple.is_v6() && self.tx.ca_state() != CaState::Loss {
+            self.snd.label.change();
             cx.count.tcp_ext.tcp_duplicate_data_rehash += 1;
         }
     }

@@ -57,10 +57,6 @@ pub struct Timeouts {
     pub recoveries: u16,
     /// Those that gave the flow another label, modulo 2^16 (`tcpi_rehash`).
     pub rehashes: u16,
-    /// The label in use: how many there were before it, those of a passive open's SYN-ACKs and of its answers included.
-    pub label: u16,
-    /// The peer's label: 20 bits.
-    heard: [u8; 3],
     spent_ms: u32,
     /// When the present row began, in milliseconds of the stack's clock modulo 2^32.
     since_ms: Option<NonZeroU32>,
@@ -74,23 +70,6 @@ impl Timeouts {
         }
         self.retransmits = self.retransmits.saturating_add(1);
         self.total = self.total.wrapping_add(1);
-    }
-
-    /// The flow may be lost on its way: it gets another label (`tcp_write_timeout`).
-    pub(in crate::tcp) const fn relabel(&mut self) {
-        self.rehashes = self.rehashes.wrapping_add(1);
-        self.label = self.label.wrapping_add(1);
-    }
-
-    /// The flow label of the peer's data; whether it is another than before (`tcp_save_lrcv_flowlabel`).
-    pub(in crate::tcp) fn note_label(&mut self, label: u32) -> bool {
-        let [_, heard @ ..] = label.to_be_bytes();
-        core::mem::replace(&mut self.heard, heard) != heard
-    }
-
-    /// The same for what answers the peer, which is no timeout.
-    pub(in crate::tcp) const fn relabel_answers(&mut self) {
-        self.label = self.label.wrapping_add(1);
     }
 
     /// The SYN-ACK of a passive open timed out so often, first sent `since` ago (`tcp_create_openreq_child`).

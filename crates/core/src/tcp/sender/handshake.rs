@@ -39,7 +39,6 @@ impl Sender {
     /// What the request of a passive open had sent (`tcp_create_openreq_child`): a SYN-ACK that was lost twice is a loss.
     pub(in crate::tcp) fn note_syn_acks(&mut self, now: Instant, sent: &SynAcks) {
         self.recovery.undo.total_retrans = u32::from(sent.again);
-        self.recovery.timeouts.label = u16::from(sent.again);
         if sent.timeouts > 0 {
             self.recovery.timeouts.note_syn_acks(sent.timeouts, now.since(sent.first));
             self.recovery.undo.marker = Some(Marker::at(self.flight.tx.una()));
