@@ -146,7 +146,7 @@ impl Conn {
         self.tx.set_mss(mss);
     }
 
-    /// It has ended, or waits for what is left of it to die away.
+    /// It has ended, or waits for what is left of it to die away (TIME-WAIT of RFC 9293 section 3.3.2).
     const fn is_past(&self) -> bool {
         matches!(self.state, State::Close | State::TimeWait)
     }

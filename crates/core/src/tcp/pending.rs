@@ -65,7 +65,7 @@ pub(super) struct Early {
     pub(super) answers: bool,
     /// The first of it is counted as an answer or not, before it leaves.
     pub(super) counted: bool,
-    /// It is for new data, too.
+    /// It is for new data, too: for a FIN that waited for the handshake (RFC 9293 section 3.10.4), and what was written before it.
     pub(super) new: bool,
 }
 

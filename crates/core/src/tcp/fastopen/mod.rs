@@ -77,7 +77,8 @@ pub(super) mod fact {
     pub(crate) const HANDSHAKE: u16 = 512;
     /// Our first SYN offered timestamps: until the answer segments are counted on to have them.
     pub(crate) const STAMPED: u16 = 1_024;
-    /// The size of segments goes by the window of the peer's SYN taken for a scaled one (`tcp_create_openreq_child`).
+    /// The size of segments goes by the window of the peer's SYN taken for a scaled one, which RFC 7323 section 2.2 forbids
+    /// (`tcp_create_openreq_child`).
     pub(crate) const SCALED: u16 = 2_048;
 }
 

@@ -146,6 +146,7 @@ impl Conn {
         self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
         self.path.pmtu.set_base_mss(cx.sysctl.tcp_base_mss);
         self.path.ecn.set_negotiated(self.peer.ecn);
+        // Also where a SYN that crossed ours has begun a search: this one is another (`tcp_mtup_init` in `tcp_init_transfer`).
         if cx.sysctl.tcp_mtu_probing > 1 {
             self.path.search_mtu(cx, self.peer.data_option_bytes());
         }
