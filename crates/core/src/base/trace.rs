@@ -37,8 +37,8 @@ pub enum Ev {
 }
 
 impl Ev {
-    /// It comes with packets, not with changes of a connection.
-    const fn is_of_a_packet(self) -> bool {
+    /// It comes with each packet or nearly so, not with changes of a connection.
+    const fn comes_often(self) -> bool {
         matches!(
             self,
             Self::Timer(..) | Self::Out(..) | Self::In(..) | Self::ChunkOut(..) | Self::ChunkIn(..)
@@ -145,7 +145,7 @@ impl Trace {
 
     /// Records `event`.
     pub fn record(&mut self, at: Instant, socket: Option<SocketId>, event: Ev) {
-        if !self.enabled || (self.changes_only && event.is_of_a_packet()) {
+        if !self.enabled || (self.changes_only && event.comes_often()) {
             return;
         }
         self.written += 1;

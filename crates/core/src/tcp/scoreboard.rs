@@ -10,7 +10,7 @@ pub use buffers::{Blocks, Buffer, Fit, Join};
 use smallvec::SmallVec;
 mod buffers;
 
-/// Of small segments that go again.
+/// Of small segments that go again: two bits of one byte, which [`Flight`] has room for.
 mod together {
     /// They do so together (tcp_retrans_collapse).
     pub(super) const ON: u8 = 1;

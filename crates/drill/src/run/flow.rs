@@ -28,7 +28,7 @@ pub(super) struct Flow {
     peer_isn: Option<u32>,
     /// The first number of a SYN that the peer has sent into a connection that was there: a new one begins with it if the stack's answer
     /// acknowledges it.
-    anew: Option<u32>,
+    syn_again: Option<u32>,
     /// A line of the script has named the first number.
     begun: bool,
     /// The stack's timestamps by the script's.
@@ -50,7 +50,7 @@ impl Flow {
             isn: None,
             script_isn: 0,
             peer_isn: None,
-            anew: None,
+            syn_again: None,
             begun: false,
             stamps: BTreeMap::new(),
             label: None,
@@ -92,19 +92,19 @@ impl Flow {
             self.forget();
             self.peer_begins(script_seq);
         } else {
-            self.anew = Some(script_seq);
+            self.syn_again = Some(script_seq);
         }
     }
 
     /// The stack takes a SYN of the peer for a new connection, or has none for it, when what it answers acknowledges that SYN with numbers
     /// that are not the old ones.
     fn answers(&mut self, tcp: &Tcp) {
-        let Some(anew) = self.anew else { return };
+        let Some(seq) = self.syn_again else { return };
         let answers = (tcp.flags.syn() || tcp.flags.rst()) && tcp.flags.ack();
-        let acknowledges = tcp.ack == anew.wrapping_add(REMOTE_ISN).wrapping_add(1);
+        let acknowledges = tcp.ack == seq.wrapping_add(REMOTE_ISN).wrapping_add(1);
         if answers && acknowledges && self.isn != Some(tcp.seq) {
             self.forget();
-            self.peer_begins(anew);
+            self.peer_begins(seq);
         }
     }
 
