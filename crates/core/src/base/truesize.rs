@@ -125,6 +125,15 @@ mod tests {
         }
     }
 
+    /// What has more than the copies whose charge it has are copies.
+    #[test]
+    fn no_packet_passes_for_full_copies() {
+        let full = Truesize::squeezed(SQUEEZED_MAX).bytes();
+        let as_copies = |bytes: &u32| Truesize::of_packet(*bytes).bytes().is_multiple_of(full);
+        let packets: Vec<u32> = (1..=65_535 + 40).filter(as_copies).collect();
+        assert!(packets.len() > 1_000 && packets.iter().all(|bytes| *bytes < SQUEEZED_MAX), "{packets:?}");
+    }
+
     #[test]
     fn what_is_left_of_a_buffer_is_known() {
         let left = [1_500, 192, 40, 5_000].map(|bytes| Truesize::of_packet(bytes).tailroom());

@@ -1,8 +1,8 @@
 //! Linux's charge after a full queue was copied into few buffers (`tcp_collapse`): what it frees decides whether the next segment is
 //! taken. What the chunks really pin is another matter, which [`RxQueue::collapse`] sees to.
 //!
-//! It walks over what waits. A peer that goes on filling a full buffer must not make that happen for each of its segments, so a
-//! long queue is walked again only after it has grown by a part of itself.
+//! It walks over what waits. A peer that goes on filling a full buffer must not make that long for each of its segments: a queue of [`SHORT`]
+//! chunks at the most is walked each time, also where that gains nothing, and a longer one again only after it has grown by a part of itself.
 use super::{Chunk, RxQueue};
 use crate::base::truesize::{SQUEEZED_MAX, Truesize};
 use crate::tcp::window::Ratio;
@@ -57,8 +57,9 @@ impl Tail {
         Self { from, lead, bytes: lead, common: 0, truesize: 0, buffers: 0 }
     }
 
-    /// What it has beyond the copies that its charge stands for, if it stands for full ones: the next one begins with that. A packet as it
-    /// came has less in a buffer of that size.
+    /// What it has beyond the copies that its charge stands for, if it stands for full ones: the next one begins with that. No packet as it came
+    /// has more than such copies for such a charge (a test of [`Truesize`]); of several that were joined to pin less the sum may, and then the
+    /// copies of one squeeze are reckoned from a byte further on than Linux's.
     fn beyond_copies(&self) -> u32 {
         let full = Truesize::squeezed(SQUEEZED_MAX).bytes();
         if !self.truesize.is_multiple_of(full) {
