@@ -76,14 +76,17 @@ fn assert_same(q: &RxQueue, m: &Model, fin_at: u64) {
     // The number of a FIN is a part of the last one.
     let with_fin = q.held.as_ref().is_some_and(|held| held.with_fin);
     assert!(!with_fin || q.furthest() == Some(fin_at + 1), "a FIN that nobody holds");
+    let mut for_fin = 0;
     for (&at, chunk) in held() {
         let next = at + chunk.len() as u64;
+        for_fin += usize::from(next == end);
         let within = next < end || (next == end && !(with_fin && next == fin_at));
         assert!(at >= q.next_offset() && !within, "one held chunk lies within another");
         assert!(at <= end || q.ranges().any(|range| range.start == at), "a hole within a range");
         end = next;
         assert_eq!(chunk.as_slice(), &payload(at, end)[..]);
     }
+    assert!(for_fin <= 1, "more than one chunk is there for its FIN alone");
     let filled = |range: Range<u64>| range.start == fin_at || range.end <= end + 1;
     assert!(q.ranges().last().is_none_or(filled), "a range that nothing fills");
     assert_eq!(q.fin_reached(), m.next() > fin_at);
