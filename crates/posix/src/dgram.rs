@@ -209,14 +209,7 @@ impl Host {
             return Err(errno);
         }
         if shut || write.bad {
-            // EPIPE without SIGPIPE: that is for streams.
-            let why = if shut { Errno::EPIPE } else { Errno::EFAULT };
-            let error = self.stack.take_error(id).map(Errno::from);
-            if error.is_none() && !shut {
-                // The packet that was made for it is given up.
-                self.tell_of_departure(write.fd);
-            }
-            return Err(error.unwrap_or(why));
+            return Err(self.udp_refuses(write.fd, id, shut));
         }
         let sent = match to {
             Some(to) => self.stack.udp_send_to(self.now, id, write.data, to),
@@ -231,6 +224,20 @@ impl Host {
             Err(Error::WouldBlock) => p.wait(self.now, timeout),
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// Why nothing is sent by a socket that was shut down, or of data that cannot be read: an error that waits comes first. EPIPE without SIGPIPE:
+    /// that is for streams.
+    fn udp_refuses(&mut self, fd: Fd, id: SocketId, shut: bool) -> Errno {
+        if let Some(error) = self.stack.take_error(id) {
+            return error.into();
+        }
+        if shut {
+            return Errno::EPIPE;
+        }
+        // The packet that was made for it is given up.
+        self.tell_of_departure(fd);
+        Errno::EFAULT
     }
 }
 
