@@ -1,9 +1,11 @@
-//! The credit of all flows at one instant, so that a checker can see that none is lost and none is made.
+//! The credit of all flows at one instant, and what holds senders back, so that a checker can see that none is lost and none is made, and
+//! that windows and small queues are kept to.
 use super::Stack;
 use crate::base::SocketId;
 use crate::packet::Packet;
 use crate::qdisc::Qdisc as _;
 use crate::socket::Socket;
+use crate::tcp::Bounds;
 use std::collections::BTreeMap;
 
 /// The credit of one flow: what it has handed down and not got back, and how much of that has not left the stack.
@@ -18,6 +20,8 @@ pub struct FlowCredit {
     pub held: u64,
     /// IP bytes of the same packets, as the segments that they will become.
     pub held_bytes: u64,
+    /// Bytes of charge of the largest of them.
+    pub held_most: u32,
 }
 
 impl FlowCredit {
@@ -33,13 +37,14 @@ impl Stack {
     /// packets that wait, for checkers alone: nothing on the way of a packet keeps these sums.
     #[must_use]
     pub fn credits(&self) -> Vec<FlowCredit> {
-        let mut held: BTreeMap<SocketId, (u64, u64)> = BTreeMap::new();
+        let mut held: BTreeMap<SocketId, (u64, u64, u32)> = BTreeMap::new();
         let mut add = |packet: &Packet, bytes: u32| {
             if let Some(owner) = packet.owner {
                 let id = owner.flow.socket;
-                let (charge, sum) = held.entry(id).or_default();
+                let (charge, sum, most) = held.entry(id).or_default();
                 *charge += u64::from(owner.charge);
                 *sum += u64::from(bytes);
+                *most = owner.charge.max(*most);
             }
         };
         for link in &self.links {
@@ -66,11 +71,19 @@ impl Stack {
                 Socket::Sctp(sctp) => u64::from(sctp.assoc.below()),
                 Socket::Listener(_) | Socket::SctpListener(_) => 0,
             };
-            let (held, held_bytes) = held.get(&socket).copied().unwrap_or_default();
+            let (held, held_bytes, held_most) = held.get(&socket).copied().unwrap_or_default();
             if below > 0 || held > 0 {
-                credits.push(FlowCredit { socket, below, held, held_bytes });
+                credits.push(FlowCredit { socket, below, held, held_bytes, held_most });
             }
         }
         credits
+    }
+
+    /// What bounds each connection of TCP, in the order of the sockets' names; for checkers alone, too.
+    pub fn bounds(&self) -> impl Iterator<Item = (SocketId, Bounds)> {
+        self.sockets.iter().filter_map(|(socket, entry)| match &entry.socket {
+            Socket::Tcp(conn) => Some((socket, conn.bounds())),
+            _ => None,
+        })
     }
 }

@@ -291,7 +291,44 @@ fn micros(d: Duration) -> u32 {
     u32::try_from(d.as_micros()).unwrap_or(u32::MAX)
 }
 
+/// What a connection has out, and what bounds that; for checkers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Segments in flight.
+    pub in_flight: u32,
+    /// Segments that are not, since without SACK each duplicate acknowledgement stands for one.
+    pub duplicates: u32,
+    /// Congestion window in segments.
+    pub cwnd: u32,
+    /// Segments with data that have been sent, and those of them that were sent again.
+    pub sent: (u32, u32),
+    /// Bytes of charge below the transport.
+    pub below: u32,
+    /// Bytes a second, whether or not it is paced.
+    pub pacing_rate: u64,
+    /// It is.
+    pub paced: bool,
+    /// A probe of the path's MTU is out.
+    pub probes_mtu: bool,
+}
+
 impl Conn {
+    /// What bounds it, at this moment.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        let flight = self.tx.flight();
+        Bounds {
+            in_flight: self.tx.in_flight(),
+            duplicates: if flight.sack_ok { 0 } else { flight.sacked_out },
+            cwnd: self.path.window.cwnd,
+            sent: (self.rest.stats.data_segs_out, self.tx.total_retrans()),
+            below: self.out.credit.below(),
+            pacing_rate: self.path.pacing.rate(),
+            paced: self.path.pacing.is_paced(),
+            probes_mtu: self.path.plpmtud.as_ref().is_some_and(|search| search.is_probing()),
+        }
+    }
+
     /// Sequence space that the peer has acknowledged. Offset 0 is the SYN; a passive open began at 1, and its SYN-ACK is no
     /// connection's.
     pub(super) fn bytes_acked(&self) -> u64 {

@@ -4,6 +4,7 @@ mod core;
 pub use self::core::Core;
 
 use crate::app::{App, Io};
+use crate::check::bounds::{self, Standing};
 use crate::check::chunks::{self, Chunks, Habits};
 use crate::check::segments::{self, Segments};
 use crate::check::{Departure, Ledger};
@@ -78,8 +79,8 @@ struct Account {
     refunded: u64,
     /// Credit that the device must still give back, by flow.
     owed: BTreeMap<SocketId, u64>,
-    /// IP bytes of each packet of a flow in the device, oldest first.
-    lengths: BTreeMap<SocketId, VecDeque<u32>>,
+    /// IP bytes and charge of each packet of a flow in the device, oldest first.
+    packets: BTreeMap<SocketId, VecDeque<(u32, u32)>>,
     /// IP bytes of a flow that the device has told to have left.
     left: BTreeMap<SocketId, u64>,
 }
@@ -90,7 +91,7 @@ impl Account {
         if let Some(Owner { flow, charge, .. }) = owner {
             let id = flow.socket;
             self.charged += u64::from(charge);
-            self.lengths.entry(id).or_default().push_back(bytes);
+            self.packets.entry(id).or_default().push_back((bytes, charge));
             *self.owed.entry(id).or_default() += u64::from(charge);
         }
     }
@@ -98,16 +99,21 @@ impl Account {
     /// It has left.
     fn settle(&mut self, owner: Owner) {
         let id = owner.flow.socket;
-        if let Some(lengths) = self.lengths.get_mut(&id) {
-            *self.left.entry(id).or_default() += lengths.pop_front().map_or(0, u64::from);
+        if let Some(packets) = self.packets.get_mut(&id) {
+            *self.left.entry(id).or_default() += packets.pop_front().map_or(0, |(bytes, _)| u64::from(bytes));
         }
         if let Some(owed) = self.owed.get_mut(&id) {
             *owed = owed.saturating_sub(u64::from(owner.charge));
             if *owed == 0 {
                 self.owed.remove(&id);
-                self.lengths.remove(&id);
+                self.packets.remove(&id);
             }
         }
+    }
+
+    /// What the largest packet of a flow in the device is charged.
+    fn largest(&self, id: SocketId) -> u32 {
+        self.packets.get(&id).into_iter().flatten().map(|(_, charge)| *charge).max().unwrap_or_default()
     }
 }
 
@@ -123,9 +129,16 @@ pub struct Host {
     stopped: bool,
     addresses: Vec<IpAddr>,
     account: Account,
-    /// What its segments say, in the profiles that check it.
+    watch: Watch,
+}
+
+/// What checkers know of a host, in the profiles that have them look.
+struct Watch {
+    /// What its segments and packets of SCTP say.
     segments: Segments,
     chunks: Chunks,
+    /// The queue before its device cuts packets.
+    cuts: bool,
 }
 
 impl Host {
@@ -160,13 +173,16 @@ impl Host {
             stopped: false,
             addresses: spec.addresses,
             account: Account::default(),
-            segments: Segments::new(orderly),
-            // The paths of an association are flows of their own, which have queues of their own.
-            chunks: Chunks::new(
-                orderly && !["fq_codel", "mq"].iter().any(|q| spec.qdisc.starts_with(q)),
-                mtu,
-                spec.habits,
-            ),
+            watch: Watch {
+                segments: Segments::new(orderly),
+                // The paths of an association are flows of their own, which have queues of their own.
+                chunks: Chunks::new(
+                    orderly && !["fq_codel", "mq"].iter().any(|q| spec.qdisc.starts_with(q)),
+                    mtu,
+                    spec.habits,
+                ),
+                cuts: spec.qdisc.starts_with("tbf"),
+            },
         }
     }
 
@@ -205,7 +221,7 @@ impl Host {
     /// What its segments have said.
     #[must_use]
     pub fn segments(&self) -> &Segments {
-        &self.segments
+        &self.watch.segments
     }
 
     /// Whatever its transports have made has left it, or waits: nothing was lost on the way to its device.
@@ -229,8 +245,9 @@ impl Host {
     /// IP bytes of each flow that has some below it: in the stack's queues, and in the device until that tells that they have left.
     #[must_use]
     pub fn below(&self) -> BTreeMap<SocketId, u64> {
-        let sum = |lengths: &VecDeque<u32>| lengths.iter().map(|&len| u64::from(len)).sum::<u64>();
-        let mut below: BTreeMap<_, _> = self.account.lengths.iter().map(|(id, l)| (*id, sum(l))).collect();
+        let sum =
+            |packets: &VecDeque<(u32, u32)>| packets.iter().map(|(len, _)| u64::from(*len)).sum::<u64>();
+        let mut below: BTreeMap<_, _> = self.account.packets.iter().map(|(id, p)| (*id, sum(p))).collect();
         for credit in self.core.stack().credits() {
             *below.entry(credit.socket).or_default() += credit.held_bytes;
         }
@@ -281,8 +298,8 @@ impl Host {
                     capture.packet(outside.host, now, Direction::In, &packet);
                 }
                 if segments::WATCHED {
-                    self.segments.received(&packet, now);
-                    self.chunks.received(&packet);
+                    self.watch.segments.received(&packet, now);
+                    self.watch.chunks.received(&packet);
                 }
                 self.core.receive(now, packet);
             }
@@ -358,7 +375,9 @@ impl Host {
     }
 
     fn transmit(&mut self, now: Instant, outside: &mut Outside<'_>) -> bool {
-        let Self { core, account, segments, chunks, .. } = self;
+        let before = segments::WATCHED.then(|| Standing::of(&self.core, self.watch.cuts));
+        let Self { core, account, watch, .. } = self;
+        let Watch { segments, chunks, cuts } = watch;
         let Outside { pipe, capture, host, ledger, .. } = outside;
         let mut device = |at: Instant, packet: Packet| {
             let Some(pipe) = pipe.as_deref_mut() else { return Submit::Dropped };
@@ -390,6 +409,13 @@ impl Host {
             }
         };
         let done = core.transmit(now, self.budget, &mut device);
+        if let Some(before) = before {
+            let held: BTreeMap<_, _> =
+                core.stack().credits().iter().map(|credit| (credit.socket, credit.held_most)).collect();
+            let largest = |id| held.get(&id).copied().unwrap_or_default().max(account.largest(id)).into();
+            let kept = Standing::of(core, *cuts).after(&before, largest);
+            ledger.check(bounds::NAME, now, kept.map_err(|what| format!("host {host}: {what}")));
+        }
         let whole = loses_nothing(core);
         for (name, wrong) in [(segments::NAME, segments.wrong(whole)), (chunks::NAME, chunks.wrong(whole))] {
             ledger.check(name, now, wrong.map_err(|what| format!("host {host}: {what}")));

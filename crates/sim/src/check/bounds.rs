@@ -1,0 +1,190 @@
+//! Checks that a connection which sends has no more in flight than its congestion window allows (docs/tcp.md, docs/congestion.md), and no
+//! more below it than small queues do (docs/transmit-path.md): by what the stack says of each connection before and after each turn.
+//!
+//! What a single segment lets go before its turn (`Stack::send_now`) leaves between two turns, and is looked at with the next one of its flow.
+use crate::host::Core;
+use lowwater_core::base::{Duration, SocketId};
+use lowwater_core::tcp::Bounds;
+use std::collections::BTreeMap;
+
+/// The checker's name in reports.
+pub const NAME: &str = "bounds";
+
+/// Charge of a packet beside its payload, and of the largest packet.
+const PACKET_CHARGE: u64 = 1_280;
+const PACKET_MOST: u64 = 66_400;
+
+/// What bounds all connections of a host at one instant.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    flows: BTreeMap<SocketId, Bounds>,
+    /// Tail loss probes so far, and packets that small queues let pass since their flow has one element in flight at most.
+    probes: u64,
+    exempt: u64,
+    rules: Rules,
+}
+
+/// What small queues go by, beside what the flow says.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rules {
+    /// `tcp_limit_output_bytes`, and whether it holds for paced flows too.
+    cap: u64,
+    all: bool,
+    /// `tcp_queue_aware`: they reckon with packets of Linux's size, and with what completions are late by.
+    aware: Option<Duration>,
+    /// A queue cuts packets, each part of which is charged as a packet.
+    cuts: bool,
+}
+
+impl Standing {
+    /// As a host's stack stands now; `cuts` says that the queue before its device cuts packets (`tbf`).
+    #[must_use]
+    pub fn of(core: &Core, cuts: bool) -> Self {
+        let (stack, sysctl) = (core.stack(), core.stack().sysctl());
+        let count = stack.counters();
+        Self {
+            flows: stack.bounds().collect(),
+            probes: count.tcp_ext.tcp_loss_probes,
+            exempt: count.own.credit_exempt,
+            rules: Rules {
+                cap: sysctl.tcp_limit_output_bytes.into(),
+                all: sysctl.tcp_limit_output_all,
+                aware: sysctl.tcp_queue_aware.then(|| core.lateness()),
+                cuts,
+            },
+        }
+    }
+
+    /// What has been sent since `before`, in one turn, keeps to the bounds. `largest` says what the largest packet of a flow is charged that is
+    /// below it now.
+    ///
+    /// # Errors
+    /// The first flow that has too much out.
+    pub fn after(&self, before: &Self, largest: impl Fn(SocketId) -> u64) -> Result<(), String> {
+        let (probes, exempt) = (self.probes - before.probes, self.exempt - before.exempt);
+        for (id, now) in &self.flows {
+            let Some(was) = before.flows.get(id) else { continue };
+            in_flight(was, now, probes > 0).map_err(|what| format!("{id:?} {what}"))?;
+            if exempt == 0 {
+                self.rules.below(was, now, largest(*id)).map_err(|what| format!("{id:?} {what}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What left has had room in the window, or is a tail loss probe, which may be one segment beyond it (RFC 8985 section 7.3). A window that falls
+/// on the way, as after a packet that the queue below has refused, counts as it was. Two lost segments that go again as one are one segment less
+/// that a duplicate acknowledgement without SACK may have stood for (`tcp_adjust_pcount`).
+fn in_flight(was: &Bounds, now: &Bounds, probed: bool) -> Result<(), String> {
+    let cwnd = was.cwnd.max(now.cwnd);
+    let merged = if was.sent.1 == now.sent.1 { 0 } else { was.duplicates.saturating_sub(now.duplicates) };
+    let most = merged + if probed { cwnd.max(was.in_flight) + 1 } else { cwnd };
+    if was.sent == now.sent || now.in_flight <= most {
+        return Ok(());
+    }
+    Err(format!("has {} segments in flight, and its window is {cwnd}: {was:?}, {now:?}", now.in_flight))
+}
+
+impl Rules {
+    /// Bytes of charge that may be below when a packet of `charge` is let down.
+    fn limit(&self, flow: &Bounds, charge: u64) -> u64 {
+        let late = self.aware.map_or(0, |late| u128::from(flow.pacing_rate) * late.as_nanos() / 1_000_000);
+        let rate = flow.pacing_rate.saturating_add(u64::try_from(late).unwrap_or(u64::MAX)) >> 10;
+        let charge = if self.aware.is_some() { charge.max(PACKET_MOST) } else { charge };
+        let cap = if flow.paced && !self.all { u64::MAX } else { self.cap };
+        rate.max(2 * charge).min(cap)
+    }
+
+    /// Where more is below than before, the last packet that was let down found less than the limit. What is sent again has twice the room. One
+    /// packet asks nobody: what a timeout or a tail loss probe sends again, and the probe of the path's MTU with which a turn may begin.
+    fn below(&self, was: &Bounds, now: &Bounds, largest: u64) -> Result<(), String> {
+        let below = u64::from(now.below);
+        let parts = u64::from(now.sent.0.wrapping_sub(was.sent.0));
+        let charge = if self.cuts { PACKET_MOST + parts * PACKET_CHARGE } else { largest };
+        let limit = self.limit(was, charge).max(self.limit(now, charge));
+        let (resent, probes) = (was.sent.1 != now.sent.1, now.probes_mtu && !was.probes_mtu);
+        let limit = if resent { limit.saturating_mul(2) } else { limit };
+        let free = charge * (u64::from(resent) + u64::from(probes));
+        // The limit may have fallen under what is below already.
+        let asked = limit.saturating_add(charge).max(if probes { u64::from(was.below) + 1 } else { 0 });
+        if now.below <= was.below || below < asked.saturating_add(free) {
+            return Ok(());
+        }
+        Err(format!("has {below} bytes below, the limit is {limit}, and a packet {charge}: {was:?}, {now:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STILL: Bounds = Bounds {
+        in_flight: 9,
+        duplicates: 2,
+        cwnd: 10,
+        sent: (100, 5),
+        below: 3_000,
+        pacing_rate: 0,
+        paced: false,
+        probes_mtu: false,
+    };
+    const RULES: Rules = Rules { cap: 1 << 20, all: false, aware: None, cuts: false };
+
+    #[test]
+    fn what_leaves_has_had_room_in_the_window() {
+        let sent = |in_flight, cwnd| Bounds { in_flight, cwnd, sent: (101, 5), ..STILL };
+        assert_eq!(in_flight(&STILL, &sent(10, 10), false), Ok(()));
+        assert!(in_flight(&STILL, &sent(11, 10), false).is_err());
+        // A window that has fallen under what is out.
+        let over = Bounds { cwnd: 4, ..STILL };
+        assert_eq!(in_flight(&over, &over, false), Ok(()));
+        assert!(in_flight(&over, &sent(10, 4), false).is_err());
+        assert!(in_flight(&over, &sent(9, 4), false).is_err(), "room came and went in vain");
+        // One that falls with a packet that was refused.
+        assert_eq!(in_flight(&STILL, &sent(10, 5), false), Ok(()));
+        // Sent again is sent.
+        let again = Bounds { in_flight: 11, sent: (101, 6), ..STILL };
+        assert!(in_flight(&STILL, &again, false).is_err());
+        let merged = |in_flight| Bounds { in_flight, duplicates: 1, sent: (101, 6), ..STILL };
+        assert_eq!(in_flight(&STILL, &merged(11), false), Ok(()));
+        assert!(in_flight(&STILL, &merged(12), false).is_err());
+        let fresh = Bounds { sent: (101, 5), ..merged(11) };
+        assert!(in_flight(&STILL, &fresh, false).is_err(), "nothing went again");
+        // A tail loss probe is one segment beyond.
+        assert_eq!(in_flight(&STILL, &sent(11, 10), true), Ok(()));
+        assert!(in_flight(&STILL, &sent(12, 10), true).is_err());
+        assert_eq!(in_flight(&over, &sent(10, 4), true), Ok(()));
+    }
+
+    #[test]
+    fn what_is_below_exceeds_the_limit_by_less_than_a_packet() {
+        let now = |below| Bounds { below, sent: (101, 5), ..STILL };
+        let is = |rules: &Rules, now: &Bounds| rules.below(&STILL, now, 2_000).is_ok();
+        assert_eq!(
+            (is(&RULES, &now(5_999)), is(&RULES, &now(6_000))),
+            (true, false),
+            "two packets and a third"
+        );
+        let capped = Rules { cap: 3_500, ..RULES };
+        assert_eq!((is(&capped, &now(5_499)), is(&capped, &now(5_500))), (true, false));
+        let fast = |below, paced| Bounds { pacing_rate: 10 << 20, paced, ..now(below) };
+        assert_eq!((is(&RULES, &fast(12_239, false)), is(&RULES, &fast(12_240, false))), (true, false));
+        assert_eq!((is(&capped, &fast(12_239, true)), is(&capped, &fast(12_240, true))), (true, false));
+        assert!(!is(&Rules { all: true, ..capped }, &fast(5_500, true)));
+        let again = |below| Bounds { sent: (101, 6), ..now(below) };
+        assert_eq!((is(&RULES, &again(11_999)), is(&RULES, &again(12_000))), (true, false));
+        let probe = |below| Bounds { probes_mtu: true, ..now(below) };
+        assert_eq!((is(&RULES, &probe(7_999)), is(&RULES, &probe(8_000))), (true, false));
+        let old = Bounds { below: 90_000, ..STILL };
+        let most = [now(90_001), again(90_001), probe(92_000), probe(92_001)];
+        let fits = most.map(|now| RULES.below(&old, &now, 2_000).is_ok());
+        assert_eq!(fits, [false, false, true, false], "such a probe asks nobody, whatever is below");
+        assert_eq!(RULES.below(&old, &now(90_000), 2_000), Ok(()), "nothing was let down");
+        let aware = Rules { aware: Some(Duration::from_millis(1)), ..RULES };
+        assert!(is(&aware, &now(134_799)) && !is(&aware, &now(134_800)));
+        let cuts = Rules { cuts: true, ..RULES };
+        let three = |below| Bounds { sent: (103, 5), ..now(below) };
+        assert_eq!((is(&cuts, &three(210_719)), is(&cuts, &three(210_720))), (true, false));
+    }
+}
