@@ -302,6 +302,8 @@ pub struct Bounds {
     pub cwnd: u32,
     /// Segments with data that have been sent, and those of them that were sent again.
     pub sent: (u32, u32),
+    /// The FIN has been sent.
+    pub fin: bool,
     /// Bytes of charge below the transport.
     pub below: u32,
     /// Bytes a second, whether or not it is paced.
@@ -322,6 +324,7 @@ impl Conn {
             duplicates: if flight.sack_ok { 0 } else { flight.sacked_out },
             cwnd: self.path.window.cwnd,
             sent: (self.rest.stats.data_segs_out, self.tx.total_retrans()),
+            fin: self.state.is_synchronized() && !self.state.can_send() && self.tx.peek_unsent().is_none(),
             below: self.out.credit.below(),
             pacing_rate: self.path.pacing.rate(),
             paced: self.path.pacing.is_paced(),

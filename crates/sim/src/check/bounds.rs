@@ -27,6 +27,9 @@ pub struct Standing {
 /// What small queues go by, beside what the flow says.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rules {
+    /// `tcp_grow_packet` is off: packets are cut as before Linux 6.10, when a last segment with the FIN asked no congestion window
+    /// (`tcp_cwnd_test`).
+    fin_passes: bool,
     /// `tcp_limit_output_bytes`, and whether it holds for paced flows too.
     cap: u64,
     all: bool,
@@ -47,6 +50,7 @@ impl Standing {
             probes: count.tcp_ext.tcp_loss_probes,
             exempt: count.own.credit_exempt,
             rules: Rules {
+                fin_passes: !sysctl.tcp_grow_packet,
                 cap: sysctl.tcp_limit_output_bytes.into(),
                 all: sysctl.tcp_limit_output_all,
                 aware: sysctl.tcp_queue_aware.then(|| core.lateness()),
@@ -64,7 +68,7 @@ impl Standing {
         let (probes, exempt) = (self.probes - before.probes, self.exempt - before.exempt);
         for (id, now) in &self.flows {
             let Some(was) = before.flows.get(id) else { continue };
-            in_flight(was, now, probes > 0).map_err(|what| format!("{id:?} {what}"))?;
+            self.rules.in_flight(was, now, probes > 0).map_err(|what| format!("{id:?} {what}"))?;
             if exempt == 0 {
                 self.rules.below(was, now, largest(*id)).map_err(|what| format!("{id:?} {what}"))?;
             }
@@ -73,20 +77,22 @@ impl Standing {
     }
 }
 
-/// What left has had room in the window, or is a tail loss probe, which may be one segment beyond it (RFC 8985 section 7.3). A window that falls
-/// on the way, as after a packet that the queue below has refused, counts as it was. Two lost segments that go again as one are one segment less
-/// that a duplicate acknowledgement without SACK may have stood for (`tcp_adjust_pcount`).
-fn in_flight(was: &Bounds, now: &Bounds, probed: bool) -> Result<(), String> {
-    let cwnd = was.cwnd.max(now.cwnd);
-    let merged = if was.sent.1 == now.sent.1 { 0 } else { was.duplicates.saturating_sub(now.duplicates) };
-    let most = merged + if probed { cwnd.max(was.in_flight) + 1 } else { cwnd };
-    if was.sent == now.sent || now.in_flight <= most {
-        return Ok(());
-    }
-    Err(format!("has {} segments in flight, and its window is {cwnd}: {was:?}, {now:?}", now.in_flight))
-}
-
 impl Rules {
+    /// What left has had room in the window, or is a tail loss probe, which may be one segment beyond it (RFC 8985 section 7.3). A window that
+    /// falls on the way, as after a packet that the queue below has refused, counts as it was. Two lost segments that go again as one are one
+    /// segment less that a duplicate acknowledgement without SACK may have stood for (`tcp_adjust_pcount`).
+    fn in_flight(&self, was: &Bounds, now: &Bounds, probed: bool) -> Result<(), String> {
+        let cwnd = was.cwnd.max(now.cwnd);
+        let merged = if was.sent.1 == now.sent.1 { 0 } else { was.duplicates.saturating_sub(now.duplicates) };
+        let fin = now.fin && !was.fin;
+        let passes = u32::from(probed) + u32::from(fin && self.fin_passes);
+        let most = merged + passes + if passes > 0 { cwnd.max(was.in_flight) } else { cwnd };
+        if (was.sent == now.sent && !fin) || now.in_flight <= most {
+            return Ok(());
+        }
+        Err(format!("has {} segments in flight, and its window is {cwnd}: {was:?}, {now:?}", now.in_flight))
+    }
+
     /// Bytes of charge that may be below when a packet of `charge` is let down.
     fn limit(&self, flow: &Bounds, charge: u64) -> u64 {
         let late = self.aware.map_or(0, |late| u128::from(flow.pacing_rate) * late.as_nanos() / 1_000_000);
@@ -124,37 +130,49 @@ mod tests {
         duplicates: 2,
         cwnd: 10,
         sent: (100, 5),
+        fin: false,
         below: 3_000,
         pacing_rate: 0,
         paced: false,
         probes_mtu: false,
     };
-    const RULES: Rules = Rules { cap: 1 << 20, all: false, aware: None, cuts: false };
+    const RULES: Rules = Rules { fin_passes: false, cap: 1 << 20, all: false, aware: None, cuts: false };
 
     #[test]
     fn what_leaves_has_had_room_in_the_window() {
         let sent = |in_flight, cwnd| Bounds { in_flight, cwnd, sent: (101, 5), ..STILL };
-        assert_eq!(in_flight(&STILL, &sent(10, 10), false), Ok(()));
-        assert!(in_flight(&STILL, &sent(11, 10), false).is_err());
+        assert_eq!(RULES.in_flight(&STILL, &sent(10, 10), false), Ok(()));
+        assert!(RULES.in_flight(&STILL, &sent(11, 10), false).is_err());
         // A window that has fallen under what is out.
         let over = Bounds { cwnd: 4, ..STILL };
-        assert_eq!(in_flight(&over, &over, false), Ok(()));
-        assert!(in_flight(&over, &sent(10, 4), false).is_err());
-        assert!(in_flight(&over, &sent(9, 4), false).is_err(), "room came and went in vain");
+        assert_eq!(RULES.in_flight(&over, &over, false), Ok(()));
+        assert!(RULES.in_flight(&over, &sent(10, 4), false).is_err());
+        assert!(RULES.in_flight(&over, &sent(9, 4), false).is_err(), "room came and went in vain");
         // One that falls with a packet that was refused.
-        assert_eq!(in_flight(&STILL, &sent(10, 5), false), Ok(()));
+        assert_eq!(RULES.in_flight(&STILL, &sent(10, 5), false), Ok(()));
         // Sent again is sent.
         let again = Bounds { in_flight: 11, sent: (101, 6), ..STILL };
-        assert!(in_flight(&STILL, &again, false).is_err());
+        assert!(RULES.in_flight(&STILL, &again, false).is_err());
         let merged = |in_flight| Bounds { in_flight, duplicates: 1, sent: (101, 6), ..STILL };
-        assert_eq!(in_flight(&STILL, &merged(11), false), Ok(()));
-        assert!(in_flight(&STILL, &merged(12), false).is_err());
+        assert_eq!(RULES.in_flight(&STILL, &merged(11), false), Ok(()));
+        assert!(RULES.in_flight(&STILL, &merged(12), false).is_err());
         let fresh = Bounds { sent: (101, 5), ..merged(11) };
-        assert!(in_flight(&STILL, &fresh, false).is_err(), "nothing went again");
+        assert!(RULES.in_flight(&STILL, &fresh, false).is_err(), "nothing went again");
         // A tail loss probe is one segment beyond.
-        assert_eq!(in_flight(&STILL, &sent(11, 10), true), Ok(()));
-        assert!(in_flight(&STILL, &sent(12, 10), true).is_err());
-        assert_eq!(in_flight(&over, &sent(10, 4), true), Ok(()));
+        assert_eq!(RULES.in_flight(&STILL, &sent(11, 10), true), Ok(()));
+        assert!(RULES.in_flight(&STILL, &sent(12, 10), true).is_err());
+        assert_eq!(RULES.in_flight(&over, &sent(10, 4), true), Ok(()));
+        // So was a last segment with the FIN before Linux 6.10.
+        let old = Rules { fin_passes: true, ..RULES };
+        let last = |in_flight| Bounds { fin: true, ..sent(in_flight, 10) };
+        assert_eq!([10, 11, 12].map(|n| old.in_flight(&STILL, &last(n), false).is_ok()), [true, true, false]);
+        assert!(RULES.in_flight(&STILL, &last(11), false).is_err());
+        assert!(old.in_flight(&STILL, &sent(11, 10), false).is_err(), "no FIN");
+        let next = Bounds { sent: (102, 5), ..last(11) };
+        assert!(old.in_flight(&last(10), &next, false).is_err(), "it has left before");
+        // A FIN by itself is a segment too.
+        let alone = Bounds { in_flight: 11, fin: true, ..STILL };
+        assert_eq!([&RULES, &old].map(|rules| rules.in_flight(&STILL, &alone, false).is_ok()), [false, true]);
     }
 
     #[test]
