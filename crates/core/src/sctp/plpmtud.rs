@@ -182,11 +182,16 @@ impl Plpmtud {
     }
 
     /// What has left stayed without answer. Where something of it was longer than what has ever passed it may be for its length: until the search
-    /// says otherwise packets are no longer than that (RFC 8899 section 4.3).
+    /// says otherwise packets are no longer than that (RFC 8899 section 4.3), or than the base, before anything has (section 5.2).
     fn suspect(&mut self) {
         let longest = core::mem::take(&mut self.longest);
-        if self.phase == Phase::Search && longest > self.good {
-            self.limit = self.limit.min(self.good);
+        let passes = match self.phase {
+            Phase::Base => BASE,
+            Phase::Search => self.good,
+            Phase::Complete | Phase::Error => return,
+        };
+        if longest > passes {
+            self.limit = self.limit.min(passes);
         }
     }
 
@@ -262,6 +267,13 @@ impl Assoc {
             plpmtud.suspect();
             self.apply_plpmtu(id);
         }
+    }
+
+    /// The path has failed, and its MTU is searched for: what is too long for it may be why. A HEARTBEAT that leaves with such data is lost with it,
+    /// and the one that is due when T3-rtx runs out does so each time.
+    pub(super) fn may_fail_by_length(&self, id: PathId) -> bool {
+        let path = self.paths.get(id);
+        path.room.plpmtud.is_some() && path.state() != PathState::Active
     }
 
     /// The path answers a HEARTBEAT. Where it was not active when the time for a probe came, that goes now: a black hole fails the path with what

@@ -512,6 +512,48 @@ fn a_path_that_fails_and_lives_in_turn_is_searched() {
     }
 }
 
+/// The answer to the first probe is lost, and what is too long for the path has it fail before the next one.
+#[test]
+fn what_is_sent_before_anything_has_passed_is_no_longer_than_the_base_after_a_timeout() {
+    let mut sysctl = Sysctl { sctp_plpmtud_probe_interval: 5_000, ..Sysctl::default() };
+    sysctl.set("sctp.pf_retrans", "0").unwrap();
+    let mut w = World::with(1, &sysctl, 1);
+    w.rule = Box::new(|c| {
+        let probe = c.kinds().contains(&kind::PAD);
+        if probe || c.chunks.len() + 32 > 1_300 { Fate::Lose } else { Fate::Deliver(ms(10)) }
+    });
+    let options = w.options();
+    let (a, b) = w.associated(options.clone(), options);
+    w.send(A, a, &[7; 5_000], SendInfo::default());
+    w.pass(Duration::from_secs(5));
+    assert_eq!((w.messages(B, b).len(), w.info(A, a).unacked), (1, 0));
+}
+
+/// The HEARTBEAT of a path that has failed is due when T3-rtx runs out. It does not leave with what goes again and is too long for the path.
+#[test]
+fn what_is_too_long_takes_no_heartbeat_of_a_failed_path_with_it() {
+    let mut sysctl = Sysctl { sctp_plpmtud_probe_interval: 5_000, ..Sysctl::default() };
+    for name in ["rto_initial", "rto_min", "rto_max"] {
+        sysctl.set(&format!("sctp.{name}"), "1000").unwrap();
+    }
+    let long = [("hb_interval", "500"), ("path_max_retrans", "1"), ("association_max_retrans", "1000")];
+    for (name, value) in long {
+        sysctl.set(&format!("sctp.{name}"), value).unwrap();
+    }
+    let (mut w, a, b) = pair(&sysctl);
+    w.pass(Duration::from_secs(60));
+    assert_eq!(w.info(A, a).paths[0].mtu, 1_500);
+    w.rule = Box::new(|_| Fate::Lose);
+    // So short that a HEARTBEAT fits in beside them.
+    for _ in 0..200 {
+        w.send(A, a, &[7; 20], SendInfo::default());
+    }
+    w.pass(Duration::from_secs(30));
+    w.rule = Box::new(|c| if c.chunks.len() + 32 > 1_300 { Fate::Lose } else { Fate::Deliver(ms(10)) });
+    w.pass(Duration::from_secs(200));
+    assert_eq!((w.messages(B, b).len(), w.info(A, a).unacked), (200, 0));
+}
+
 /// Links that drop what is longer than 1,300 bytes and say nothing: the search finds that to a few bytes, and messages pass.
 #[test]
 fn probes_find_the_mtu_of_a_path_whose_routers_are_silent() {

@@ -53,10 +53,11 @@ impl Assoc {
             chunks += self.write_shutdown(cx, writing, replies);
         }
         chunks += self.write_answers(writing, replies);
-        chunks += self.write_heartbeat(cx, writing);
+        let asks = self.write_heartbeat(cx, writing);
+        chunks += asks;
         chunks += self.write_shutdown(cx, writing, replies);
         self.end_control(cx, chunks);
-        true
+        asks == 0 || !self.may_fail_by_length(writing.path)
     }
 
     fn end_control(&mut self, cx: &mut Cx<'_>, chunks: u64) -> bool {

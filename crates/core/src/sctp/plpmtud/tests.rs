@@ -77,9 +77,16 @@ fn a_route_that_becomes_narrower_in_the_search_bounds_it() {
 #[test]
 fn a_timeout_makes_packets_as_long_as_has_passed_while_nothing_longer_has() {
     let mut search = new(1_500);
-    search.on_data(1_500, true);
-    search.suspect();
-    assert_eq!(search.limit, u16::MAX, "not even the base has passed");
+    // Not even the base has passed, which every path is expected to carry.
+    let mut unheard = search.clone();
+    unheard.on_data(BASE, true);
+    unheard.suspect();
+    assert_eq!(unheard.limit, u16::MAX);
+    unheard.on_data(1_500, true);
+    unheard.suspect();
+    assert_eq!((unheard.phase, unheard.limit), (Phase::Base, BASE));
+    run(&mut unheard, 1_500);
+    assert_eq!(unheard.limit, 1_500);
     search.nonce = 1;
     search.on_answer();
     assert_eq!((search.phase, search.limit), (Phase::Search, u16::MAX));
