@@ -9,7 +9,7 @@ mod read;
 use lowwater_core::base::Instant;
 use lowwater_core::packet::Packet;
 use read::Segment;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 /// The checker's name in reports.
@@ -29,6 +29,8 @@ const MSS_V6: u16 = 1_220;
 #[derive(Clone, Copy, Debug)]
 struct Side {
     isn: u32,
+    /// The window of its SYN.
+    window: u16,
     /// Behind the last number that it has sent.
     end: u32,
     /// Behind its FIN.
@@ -54,8 +56,15 @@ struct Flow {
     early: Vec<Segment>,
     /// How far its timestamps are from the milliseconds of their departure, by the one that is least behind; data was compared with that.
     ahead: Option<(u32, bool)>,
-    /// When the last ICMP error for it came.
+    /// When the last ICMP error for it came, and the numbers at which data begins that has left since with a timestamp of before.
     error: Option<Instant>,
+    late: BTreeSet<u32>,
+    /// Timestamps that have come.
+    heard: BTreeSet<u32>,
+    /// Something else than a SYN has come since this host has answered one, or it has asked itself.
+    hears: bool,
+    /// This host has sent data before that (TCP Fast Open).
+    at_once: bool,
 }
 
 /// All connections of a host.
@@ -90,6 +99,7 @@ impl Side {
         let usual = if syn.from.is_ipv4() { MSS_V4 } else { MSS_V6 };
         Self {
             isn: syn.seq,
+            window: syn.window,
             end: syn.end(),
             fin: None,
             edge,
@@ -145,12 +155,14 @@ impl Segments {
     pub fn received(&mut self, packet: &Packet, now: Instant) {
         if let Some(flow) = read::quoted(packet).and_then(|flow| self.flows.get_mut(&flow)) {
             flow.error = Some(now);
+            flow.late.clear();
         }
         let Some(segment) = Segment::read(packet).filter(|s| !s.flags.rst() && read::is_intact(packet))
         else {
             return;
         };
         let flow = self.flows.entry((segment.to, segment.from)).or_default();
+        flow.heard.extend(segment.options.timestamps.map(|stamps| stamps.value));
         if segment.flags.syn() {
             flow.hears_syn(&segment);
             return;
@@ -158,6 +170,7 @@ impl Segments {
         let shift = flow.scaled().1;
         if let Some(peer) = flow.peer.as_mut().filter(|_| segment.flags.ack()) {
             peer.hear(&segment, shift);
+            flow.hears = true;
         }
     }
 
@@ -251,8 +264,8 @@ impl Flow {
     }
 
     /// Data says when it leaves: of an echo that is older another transmission would be the cause (RFC 7323 section 4.1). What an ICMP error sends
-    /// again counts as sent when its connection last looked at the clock (`tcp_simple_retransmit`), which was no later than the error. Where packets
-    /// overtake each other the first transmission may still wait.
+    /// again, once, counts as sent when its connection last looked at the clock (`tcp_simple_retransmit`), which was no later than the error, and
+    /// goes before what is sent later. Where packets overtake each other it may come behind that, and the first transmission may still wait.
     fn stamps_departure(&mut self, segment: &Segment, at: Instant, orderly: bool) -> Result<(), String> {
         if segment.flags.syn() {
             self.ahead = None;
@@ -274,8 +287,11 @@ impl Flow {
             .error
             .is_some_and(|error| !before((error.as_millis() as u32).wrapping_add(*usual), stamps.value));
         let again = !orderly || self.own.as_ref().is_none_or(|own| before(segment.seq, own.end));
-        if by_error && again {
+        if by_error && again && off < -(COARSE_MS as i32) && self.late.insert(segment.seq) {
             return Ok(());
+        }
+        if !by_error && orderly {
+            self.error = None;
         }
         *compared = true;
         let late = off < -(COARSE_MS as i32);
@@ -297,7 +313,7 @@ impl Flow {
     fn opens(&mut self, segment: &Segment) -> Result<(), String> {
         if !self.begins_with(segment.seq) {
             self.own = Some(Side::of(segment));
-            self.peer = None;
+            (self.peer, self.at_once, self.hears) = (None, false, !segment.flags.ack());
         }
         if !segment.flags.ack() {
             return Ok(());
@@ -336,9 +352,18 @@ impl Flow {
         }
         acknowledges(segment, own, peer)?;
         stamps(segment, own, peer, orderly)?;
+        if segment.options.timestamps.is_some_and(|stamps| !self.heard.contains(&stamps.echo)) {
+            return Err(String::from("what it echoes is between what came, and has not come"));
+        }
+        self.at_once |= !self.hears && segment.len > 0;
         let edge = segment.ack.wrapping_add(u32::from(segment.window) << shift);
+        // What is out of place before the handshake is complete hears of the SYN's window once more, though the connection that has begun with
+        // it may have told more (`tcp_check_req`, `tcp_synack_window`).
+        let by_request =
+            self.at_once && segment.len == 0 && !segment.flags.fin() && segment.window == own.window >> shift;
         // Windows are told in units, and what is left of one is no window taken back; nor is a window that memory has closed.
-        if orderly && segment.window > 0 && before(edge.wrapping_add(1 << shift), own.last_edge) {
+        let told = segment.window > 0 && !by_request;
+        if orderly && told && before(edge.wrapping_add(1 << shift), own.last_edge) {
             return Err(format!("the window ended at {} before, and ends at {edge} now", own.last_edge));
         }
         own.hear(segment, shift);

@@ -172,6 +172,7 @@ fn the_timestamp_of_any_copy_of_a_syn_may_be_echoed_until_something_comes_in_ord
     assert!(told(400, 69).contains("it echoes 69, and 70 to 80 have come"));
     assert!(told(400, 60).contains("it echoes 60, and 70 to 80 have come"), "of another SYN");
     assert!(told(400, 81).contains("it echoes 81, and 70 to 80 have come"));
+    assert!(told(400, 75).contains("has not come"), "of no copy");
 }
 
 /// An ICMP error of this type for what the host under test has sent from this port.
@@ -219,6 +220,12 @@ fn the_timestamp_of_data_is_that_of_its_departure() {
     assert_eq!(first_waits(Some((3, 1, 1_025))), "");
     assert!(first_waits(Some((3, 1, 1_015))).contains("10 ms off"));
     assert!(first_waits(None).contains("10 ms off"));
+    let twice = [(100, 1_000, 20), (100, 1_030, 40), (100, 1_031, 41)];
+    let behind = [(100, 1_000, 20), (600, 1_030, 50), (100, 1_035, 45)];
+    for (orderly, is_wrong) in [(true, true), (false, false)] {
+        assert!(by(orderly, &twice, Some((3, 1, 1_025))).contains("10 ms off"), "an error sends once");
+        assert_eq!(by(orderly, &behind, Some((3, 1, 1_025))).contains("10 ms off"), is_wrong, "{orderly}");
+    }
     assert!(told(&[(100, 1_000, 10)], None).contains("10 ms off"), "the first one, by the SYN");
     assert!(told(&[(100, 1_000, 20), (600, 1_010, 40)], None).contains("before it were 10 ms off"));
 }
@@ -287,6 +294,30 @@ fn a_copy_of_a_syn_without_its_data_takes_none_of_it_back() {
         let answer = Says { seq: 99, ack, flags: SYN | ACK, window: 8_000, options: &OPTIONS, ..DATA };
         say(&mut s, Says { len: 0, ..answer });
         assert_eq!(s.wrong(true).is_ok(), good, "{seq} {ack}");
+    }
+}
+
+/// What is out of place before the handshake is complete is answered with the window of the SYN, whatever the connection has told since.
+#[test]
+fn an_answer_in_the_name_of_a_syn_takes_no_window_back() {
+    let told = |at_once: bool, window: u16, len: usize| {
+        let mut s = Segments::new(true);
+        hear(&mut s, Says { seq: 500, flags: SYN, window: 800, options: &OPTIONS, ..Says::default() });
+        let answer = Says { seq: 99, ack: 501, flags: SYN | ACK, window: 8_000, ..Says::default() };
+        say(&mut s, Says { options: &OPTIONS, ..answer });
+        let more = Says { flags: ACK, window: 2_000, len: 10, ..DATA };
+        if at_once {
+            say(&mut s, more);
+        }
+        hear(&mut s, Says { seq: 501, ack: 100, flags: ACK, window: 100, ..Says::default() });
+        say(&mut s, more);
+        assert_eq!(s.wrong(true), Ok(()));
+        say(&mut s, Says { seq: 110, window, len, ..more });
+        s.wrong(true).err().unwrap_or_default()
+    };
+    assert_eq!(told(true, 1_000, 0), "");
+    for (at_once, window, len) in [(false, 1_000, 0), (true, 999, 0), (true, 1_001, 0), (true, 1_000, 1)] {
+        assert!(told(at_once, window, len).contains("the window ended at 16501 before"), "{window} {len}");
     }
 }
 
