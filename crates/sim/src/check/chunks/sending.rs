@@ -36,6 +36,8 @@ pub(super) struct Sending {
     cum: Tsn,
     /// What is not acknowledged cumulatively, and whether a gap block has named it.
     out: BTreeMap<Tsn, (Sent, bool)>,
+    /// The last of a message has not been sent yet, of which the newest number is a part.
+    unfinished: bool,
     /// What FORWARD TSN has named before it ever left.
     never: BTreeSet<Tsn>,
     /// Bytes of user data that were sent, each once, and that were acknowledged.
@@ -115,7 +117,8 @@ impl Sending {
     }
 
     /// FORWARD TSN leaves. The rest of a message of which some has left gets one number, which never leaves, so that there is something to skip:
-    /// it is the next one, for what else has a number has left (RFC 3758 section 3.5; what it may name is all that was given up).
+    /// it is the next one, for what else has a number has left (RFC 3758 section 3.5; what it may name is all that was given up). Only the message
+    /// of the newest number can be unfinished.
     pub(super) fn gives_up(&mut self, point: u32, left_out: bool) -> Result<(), String> {
         let Some(next) = self.next.filter(|_| left_out) else {
             return Err(String::from("nothing may be given up"));
@@ -125,6 +128,9 @@ impl Sending {
             return Err(format!("{} has not been sent yet, and {} is given up", next.wire(), point.wire()));
         }
         if point == next {
+            if !core::mem::take(&mut self.unfinished) {
+                return Err(format!("{} is given up, and no message lacks a part", next.wire()));
+            }
             self.never.insert(point);
             self.next = Some(next.next());
         }
@@ -168,6 +174,7 @@ impl Sending {
             return Err(format!("{} has not been sent yet", next.wire()));
         }
         self.next = Some(tsn.next());
+        self.unfinished = !header.flags.contains(DataFlags::END);
         // What was given up is out for nobody, and no packet says which that is.
         let checked = if limits.left_out { Ok(()) } else { self.fits(limits, &sent) };
         self.bytes += u64::from(sent.len);

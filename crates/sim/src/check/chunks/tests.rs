@@ -380,10 +380,14 @@ fn what_was_never_sent_is_given_up_once_and_never_sent_then() {
         c
     };
     let skip = |n: u32| Chunk::ForwardTsn(OURS.1 + n, &[]);
+    let part = |n: u32| {
+        let header = DataRepr { flags: DataFlags::BEGIN, tsn: OURS.1 + n, sid: 0, ssn: 0, ppid: 0 };
+        Chunk::Data(header, b"x")
+    };
     // What is acknowledged with it counts, so that a shutdown goes on; without that it does not.
     for acked in [false, true] {
         let mut c = begun(true);
-        say(&mut c, &[data(OURS.1, 0, b"x")]);
+        say(&mut c, &[part(0)]);
         say(&mut c, &[skip(1)]);
         say(&mut c, &[skip(1)]);
         if acked {
@@ -398,14 +402,18 @@ fn what_was_never_sent_is_given_up_once_and_never_sent_then() {
         chunks.iter().for_each(|chunk| say(&mut c, core::slice::from_ref(chunk)));
         c.wrong(true).err().unwrap_or_default()
     };
-    let x = || data(OURS.1, 0, b"x");
-    assert_eq!(after(true, &[x(), skip(0), skip(1), data(OURS.1 + 2, 0, b"z"), skip(3)]), "");
-    assert!(after(true, &[x(), skip(2)]).contains("101 has not been sent yet, and 102 is given up"));
-    assert!(
-        after(true, &[x(), skip(1), data(OURS.1 + 1, 0, b"y")]).contains("101 was given up before it left")
-    );
+    let whole = |n: u32| data(OURS.1 + n, n as u16, b"x");
+    assert_eq!(after(true, &[part(0), skip(0), skip(1), whole(2), part(3), skip(4)]), "");
+    assert!(after(true, &[part(0), skip(2)]).contains("101 has not been sent yet, and 102 is given up"));
+    assert!(after(true, &[part(0), skip(1), whole(1)]).contains("101 was given up before it left"));
+    // One number for one message of which some has left.
+    for (chunks, n) in [(&[part(0), skip(1), skip(2)][..], 102), (&[whole(0), skip(1)], 101)] {
+        assert!(after(true, chunks).contains(&format!("{n} is given up, and no message lacks a part")));
+    }
+    let between = [part(0), skip(1), whole(2), skip(3)];
+    assert!(after(true, &between).contains("103 is given up, and no message lacks a part"));
     assert!(after(true, &[skip(0)]).contains("nothing may be given up"), "nothing of it was sent");
-    assert!(after(false, &[x(), skip(0)]).contains("nothing may be given up"), "nobody limits a message");
+    assert!(after(false, &[part(0), skip(0)]).contains("nothing may be given up"), "nobody limits a message");
 }
 
 /// BBR's least window is four packets, also where RFC 9260 lets two go first.
