@@ -1,6 +1,7 @@
 //! Checks that every message of an association arrives once, whole, and in the order of its stream, and all that must.
 use crate::app::pattern;
 use lowwater_core::sctp::{Notification, Outcome, RecvInfo, ResetWhat};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The checker's name in reports.
@@ -75,18 +76,20 @@ pub const fn ppid((number, writer): Way, index: u32) -> u32 {
 }
 
 /// The streams, none for all of them, messages of which may fail with the request of which this tells: nobody knows whether it was carried
-/// out, or the streams that it was to add are not there. One that was refused changes nothing else.
+/// out, or the streams that it was to add are not there, behind the `first` ones and at most so many others. One that was refused changes nothing
+/// else.
 #[must_use]
-pub fn cost(note: &Notification) -> Option<&[u16]> {
+pub fn cost(note: &Notification, (first, others): (u16, u16)) -> Option<Cow<'_, [u16]>> {
     match note {
         Notification::StreamReset { what: ResetWhat::Outgoing, outcome: Outcome::Failed, streams } => {
-            Some(streams)
+            Some(streams.into())
         }
-        Notification::AssocReset { outcome: Outcome::Failed, .. } => Some(&[]),
-        // Which streams these are it does not say.
-        Notification::StreamChange { outcome: Outcome::Failed | Outcome::Denied, outgoing: 1.., .. } => {
-            Some(&[])
-        }
+        Notification::AssocReset { outcome: Outcome::Failed, .. } => Some(Cow::Borrowed(&[])),
+        Notification::StreamChange {
+            outcome: Outcome::Failed | Outcome::Denied,
+            outgoing: count @ 1..,
+            ..
+        } => Some((first..first.saturating_add(others).saturating_add(*count)).collect()),
         _ => None,
     }
 }
@@ -366,13 +369,15 @@ mod tests {
         let all = |outcome| Notification::AssocReset { outcome, local_tsn: 0, remote_tsn: 0 };
         let add = |incoming, outgoing, outcome| Notification::StreamChange { outcome, incoming, outgoing };
         let (outgoing, failed, denied) = (ResetWhat::Outgoing, Outcome::Failed, Outcome::Denied);
-        assert_eq!(cost(&reset(outgoing, failed)), Some(&[3][..]));
-        for note in [all(failed), add(0, 2, failed), add(0, 2, denied)] {
-            assert_eq!(cost(&note), Some(&[][..]), "{note:?}");
+        let of = |note: &Notification| cost(note, (10, 1)).map(Cow::into_owned);
+        assert_eq!(of(&reset(outgoing, failed)), Some(vec![3]));
+        assert_eq!(of(&all(failed)), Some(Vec::new()), "all of them");
+        for note in [add(0, 2, failed), add(0, 2, denied)] {
+            assert_eq!(of(&note), Some(vec![10, 11, 12]), "{note:?}");
         }
         let free = [reset(outgoing, denied), reset(ResetWhat::IncomingAsked, failed), all(denied)];
         for note in free.into_iter().chain([add(2, 0, failed), add(2, 0, denied), add(0, 2, Outcome::Done)]) {
-            assert_eq!(cost(&note), None, "{note:?}");
+            assert_eq!(of(&note), None, "{note:?}");
         }
     }
 

@@ -23,9 +23,7 @@ impl Talk {
 
     fn up(&mut self, io: &mut Io<'_>, id: SocketId) {
         self.opening = None;
-        let peers = io.core.stack().sctp_addrs(id).map(|(_, peers)| peers).unwrap_or_default();
-        let peers = peers.iter().map(std::net::SocketAddr::ip).collect();
-        self.side = Some(Side::new(id, &self.spec, 0, peers, io.now));
+        self.side = Some(Side::new(io, id, &self.spec, 0));
     }
 
     fn no_start(&mut self, io: &mut Io<'_>, e: Option<Error>) {

@@ -36,9 +36,7 @@ impl Hear {
             };
             io.ledger.messages.accept(spec.number.into());
             let _ = io.core.stack_mut().sctp_set_options(io.now, id, spec.options[1].clone());
-            let peers = io.core.stack().sctp_addrs(id).map(|(_, peers)| peers).unwrap_or_default();
-            let peers = peers.iter().map(SocketAddr::ip).collect();
-            self.sides.insert(id, Side::new(id, spec, 1, peers, io.now));
+            self.sides.insert(id, Side::new(io, id, spec, 1));
             self.run(io, id);
         }
     }

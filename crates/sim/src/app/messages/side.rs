@@ -5,8 +5,8 @@ use crate::app::{Io, pattern};
 use crate::check::messages::{self, Message, NAME, Way};
 use bytes::Bytes;
 use lowwater_core::base::{Duration, Error, Instant, SocketId};
-use lowwater_core::sctp::{Notification, Received, RecvInfo, Reliability, SendInfo};
-use std::net::IpAddr;
+use lowwater_core::sctp::{Notification, Outcome, Received, RecvInfo, Reliability, SendInfo};
+use std::net::{IpAddr, SocketAddr};
 
 /// A message that is read in parts: the TSN of its first fragment, its identifier, and how much of it has come.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +31,8 @@ pub(super) struct Side {
     way: Way,
     plan: Plan,
     peers: Vec<IpAddr>,
+    /// How many it wrote on in the beginning, and that were added since at the most: what the peer asks for is told twice.
+    streams: (u16, u16),
     next: Option<(Bytes, SendInfo)>,
     in_burst: u32,
     write_at: Instant,
@@ -44,8 +46,9 @@ pub(super) struct Side {
 
 impl Side {
     /// Side `which` of the association `spec`, which is up.
-    pub(super) fn new(id: SocketId, spec: &TalkSpec, which: u8, peers: Vec<IpAddr>, now: Instant) -> Self {
-        let n = usize::from(which);
+    pub(super) fn new(io: &Io<'_>, id: SocketId, spec: &TalkSpec, which: u8) -> Self {
+        let (n, stack) = (usize::from(which), io.core.stack());
+        let peers = stack.sctp_addrs(id).map(|(_, peers)| peers).unwrap_or_default();
         Self {
             id,
             way: (spec.number.into(), which),
@@ -55,11 +58,12 @@ impl Side {
                 end: spec.end,
                 may_fail: spec.may_fail,
             },
-            peers,
+            peers: peers.iter().map(SocketAddr::ip).collect(),
+            streams: (stack.sctp_info(id).map_or(0, |info| info.streams.0), 0),
             next: None,
             in_burst: 0,
-            write_at: now,
-            read_at: now,
+            write_at: io.now,
+            read_at: io.now,
             inside: None,
             closed: false,
             over: false,
@@ -270,10 +274,13 @@ impl Side {
 
     fn hear(&mut self, io: &mut Io<'_>, note: &Notification) {
         let ledger = &mut io.ledger.messages;
-        if let Some(streams) = messages::cost(note) {
-            ledger.undone(self.way, streams);
+        if let Some(streams) = messages::cost(note, self.streams) {
+            ledger.undone(self.way, &streams);
         }
         match note {
+            Notification::StreamChange { outcome: Outcome::Done, outgoing, .. } => {
+                self.streams.1 = self.streams.1.saturating_add(*outgoing);
+            }
             Notification::Path { address, .. } if !self.peers.contains(address) => self.peers.push(*address),
             Notification::SendFailed(failed) if !failed.sent => {
                 let result = ledger.failed(self.way, failed.context, failed.data.len());
