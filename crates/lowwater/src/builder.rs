@@ -251,8 +251,9 @@ impl Builder {
     }
 
     /// Calls `hook` with each change of a connection or an association: its state, its congestion window, loss recovery, and why it does not send. It runs on the stack's
-    /// thread, after the turn in which they came and before its packets are written and its waiters woken. So it may ask the stack; what it does
-    /// slowly delays both, and it must neither wait for the stack nor panic.
+    /// thread, after the turn in which they came: its packets have left and its waiters are awake by then, and no lock is held. So it may ask the
+    /// stack, and what it does slowly delays only what comes next. It must not wait for the stack, which waits for it; if it panics the stack ends, as [`Stack::failure`](crate::Stack::failure)
+    /// says. A hook that holds a clone of the [`Stack`] keeps the stack until [`Stack::shutdown`](crate::Stack::shutdown), at whose end the hook is gone.
     /// What a call of the program changes is told with the stack's next turn.
     pub fn on_event(mut self, hook: impl FnMut(&Event) + Send + 'static) -> Self {
         self.told = Some(Told::new(Box::new(hook)));

@@ -9,7 +9,6 @@ use lowwater_core::sctp;
 use lowwater_core::tcp::State;
 use lowwater_os::{BusyPoll, Idle, Poller};
 use std::sync::{Arc, MutexGuard};
-use std::task::Waker;
 
 /// Turns in a row in which timers wait because a device still has input: after a stall news comes before timers, yet a
 /// flood does not stop time.
@@ -140,8 +139,23 @@ impl Driver {
         (at, devices)
     }
 
-    /// Turns with devices that were just read, until there is nothing to do or the stint is over.
+    /// Turns with devices that were just read, until there is nothing to do or the stint is over; then what changed is told. Packets have left
+    /// by then, whom they make ready is awake, and no lock is held: the hook is the program's code, which may be slow or panic.
     pub(crate) fn work(
+        &mut self,
+        at: Instant,
+        devices: MutexGuard<'_, Devices>,
+        wakes: &mut Wakes,
+        stint: Stint,
+    ) -> Rest {
+        let rest = self.turns(at, devices, wakes, stint);
+        if let Some(told) = &mut self.told {
+            told.tell();
+        }
+        rest
+    }
+
+    fn turns(
         &mut self,
         mut at: Instant,
         mut devices: MutexGuard<'_, Devices>,
@@ -152,7 +166,7 @@ impl Driver {
             let next = self.process(at, &mut devices, wakes);
             let woke = !wakes.is_empty();
             if !matches!(next, Next::Sleep(_)) {
-                wakes.drain(..).for_each(Waker::wake);
+                wakes.wake();
             }
             let wrote = devices.write(at);
             match next {
@@ -162,13 +176,13 @@ impl Driver {
                     devices.asleep_until = until;
                     drop(devices);
                     // Only now: whoever is woken and sends finds the devices free, and need not wake the driver for it.
-                    wakes.drain(..).for_each(Waker::wake);
+                    wakes.wake();
                     return Rest::Until(until);
                 }
                 Next::Go => {}
-                Next::Sleep(_) => wakes.drain(..).for_each(Waker::wake),
+                Next::Sleep(_) => wakes.wake(),
             }
-            if stint.ends(woke) {
+            if stint.ends(woke) || self.told.as_ref().is_some_and(Told::has_news) {
                 return Rest::More;
             }
             at = self.shared.clock.now();
@@ -240,9 +254,6 @@ impl Driver {
             told.gather(&inner.core);
         }
         drop(inner);
-        if let Some(told) = &mut self.told {
-            told.tell();
-        }
         if let Some(observer) = observer {
             devices.observer = observer;
         }
@@ -255,6 +266,7 @@ impl Driver {
         let _end = End { shared: &self.shared };
         // Handles may live on; what the stack had of the system and of the program does not, before anybody hears of the end.
         let _observer = self.shared.lock().observer.take();
+        let _told = self.told.take();
         let _devices = core::mem::take(&mut *self.shared.devices());
     }
 }
@@ -284,7 +296,7 @@ impl Drop for End<'_> {
         // One that has come meanwhile.
         let observer = inner.observer.take();
         drop(inner);
-        wakes.into_iter().for_each(Waker::wake);
+        drop(wakes);
         drop(observer);
     }
 }
@@ -398,6 +410,7 @@ mod tests {
     use std::io;
     use std::sync::atomic::Ordering::Relaxed;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
+    use std::task::Waker;
 
     #[test]
     fn looking_around_is_looking() {
@@ -650,6 +663,28 @@ mod tests {
             free
         });
         assert_eq!(free, Ok(true));
+    }
+
+    #[test]
+    fn a_hook_finds_the_devices_free_and_the_packets_gone() {
+        let mut turns = Turns::new(false, false);
+        turns.driver.shared.lock().core.trace_changes();
+        let (shared, packets) = (turns.driver.shared.clone(), turns.packets.clone());
+        let seen = Arc::new(AtomicUsize::new(0));
+        let hears = seen.clone();
+        turns.driver.told = Some(Told::new(Box::new(move |event| {
+            assert!(shared.devices.try_lock().is_ok());
+            if matches!(event.what, lowwater_core::base::trace::Ev::State(_, "ESTAB")) {
+                hears.store(packets.load(Relaxed), Relaxed);
+            }
+        })));
+        let shared = turns.driver.shared.clone();
+        while seen.load(Relaxed) == 0 {
+            let (at, devices) = turns.driver.look(&shared);
+            let at = at + Duration::from_secs(1);
+            let _ = turns.driver.work(at, devices, &mut Wakes::new(), Stint::Whole);
+        }
+        assert_eq!(seen.load(Relaxed), 2, "SYN, and the ACK of the turn in which it was established");
     }
 
     /// A thread finds the driver asleep, and is so slow that this wakes, does the work and sleeps again.

@@ -73,7 +73,12 @@ impl Told {
         }
     }
 
-    /// Tells what was taken over. Without the lock: the hook may ask the stack.
+    /// There is something to tell.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Tells what was taken over. Without a lock: the hook may ask the stack.
     pub(crate) fn tell(&mut self) {
         self.events.iter().for_each(|event| (self.hook)(event));
         self.events.clear();

@@ -6,8 +6,42 @@ use slotmap::{Key as _, KeyData};
 use smallvec::SmallVec;
 use std::task::Waker;
 
-/// Wakers that are to be woken once the lock is free.
-pub(crate) type Wakes = SmallVec<[Waker; 4]>;
+/// Wakers that are to be woken once the lock is free. They have left the registry, so nobody else would: also where the
+/// program's code panics in between (an observer, a device, another waker), this wakes them when it goes.
+#[derive(Default)]
+pub(crate) struct Wakes(SmallVec<[Waker; 4]>);
+
+impl Wakes {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn push(&mut self, waker: Waker) {
+        self.0.push(waker);
+    }
+
+    pub(crate) fn extend(&mut self, wakers: impl IntoIterator<Item = Waker>) {
+        self.0.extend(wakers);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Wakes all of them, in their order. To be called with no lock held.
+    pub(crate) fn wake(&mut self) {
+        self.0.reverse();
+        while let Some(waker) = self.0.pop() {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Wakes {
+    fn drop(&mut self) {
+        self.wake();
+    }
+}
 
 /// What a waiter waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +204,7 @@ mod tests {
         assert!(wakes.is_empty());
         registry.wake_all(id, &mut wakes);
         registry.wake_all(id, &mut wakes);
-        assert_eq!(wakes.len(), 1);
+        assert_eq!(wakes.0.len(), 1);
     }
 
     /// The root task of this runtime is one whose waker and its clone `Waker::will_wake` tells apart in some builds.
@@ -189,7 +223,7 @@ mod tests {
         })
         .await;
         registry.wake(id, Side::Read, &mut wakes);
-        assert_eq!(wakes.len(), 1);
+        assert_eq!(wakes.0.len(), 1);
     }
 
     #[test]
@@ -201,18 +235,18 @@ mod tests {
         for task in &tasks[..=WAITERS] {
             registry.wait(id, Side::Read, task, &mut wakes);
         }
-        assert_eq!(wakes.len(), WAITERS);
+        assert_eq!(wakes.0.len(), WAITERS);
         let (mut polls, mut polled) = (0, tasks);
         while let Some(task) = polled.pop() {
             let side = if polls % 2 == 0 { Side::Read } else { Side::Write };
             registry.wait(id, side, &task, &mut wakes);
-            polled.extend(wakes.drain(..));
+            polled.extend(wakes.0.drain(..));
             polls += 1;
         }
         assert!(polls < 3_000, "{polls}");
         registry.wake_all(id, &mut wakes);
-        assert!(wakes.len() >= 1_000);
-        registry.wait(id, Side::Read, &wakes[0].clone(), &mut wakes);
+        assert!(wakes.0.len() >= 1_000);
+        registry.wait(id, Side::Read, &wakes.0[0].clone(), &mut wakes);
         registry.wake(id, Side::Read, &mut wakes);
         assert!(!registry.slot(id).expect("it is there").waiting.spilled(), "what many needed is given back");
     }
@@ -238,6 +272,40 @@ mod tests {
         let mut names = SlotMap::<SocketId, ()>::with_key();
         let (mut registry, mut wakes, id) = (Registry::default(), Wakes::new(), names.insert(()));
         registry.wait(id, Side::Read, Waker::noop(), &mut wakes);
-        assert_eq!(wakes.len(), 1);
+        assert_eq!(wakes.0.len(), 1);
+    }
+
+    /// A task whose waker panics.
+    struct Fails;
+    impl Wake for Fails {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new(()));
+        }
+    }
+
+    #[test]
+    fn what_unwinds_leaves_nobody_asleep() {
+        let count = Arc::new(Count::default());
+        let two = || [Waker::from(count.clone()), Waker::from(count.clone())];
+        let woken = |f: &dyn Fn(&mut Wakes)| {
+            let before = count.0.load(Ordering::Relaxed);
+            let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                let mut wakes = Wakes::new();
+                f(&mut wakes);
+            }));
+            assert!(unwound.is_err());
+            count.0.load(Ordering::Relaxed) - before
+        };
+        let before_they_are = |wakes: &mut Wakes| {
+            wakes.extend(two());
+            std::panic::resume_unwind(Box::new(()));
+        };
+        assert_eq!(woken(&before_they_are), 2);
+        let meanwhile = |wakes: &mut Wakes| {
+            let [first, last] = two();
+            wakes.extend([first, Waker::from(Arc::new(Fails)), last]);
+            wakes.wake();
+        };
+        assert_eq!(woken(&meanwhile), 2);
     }
 }

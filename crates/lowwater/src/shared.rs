@@ -257,7 +257,7 @@ impl Shared {
         if sleeps && !(brief && self.send_here(&mut wakes)) {
             self.bell.wake();
         }
-        wakes.into_iter().for_each(Waker::wake);
+        wakes.wake();
         result
     }
 

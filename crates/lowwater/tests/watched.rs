@@ -3,6 +3,7 @@
 use lowwater::blocking::{TcpListener, TcpStream};
 use lowwater::{Capture, Ev, Event, Stack};
 use std::io::{self, Read, Write};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -157,4 +158,95 @@ fn what_changes_is_told_with_the_connection_that_it_is_of() {
     assert!(told.is_sorted_by_key(|event| event.at));
     let text = told[0].to_string();
     assert!(text.contains(" > 10.0.0.1:7: "), "{text}");
+}
+
+/// Longer than anything here takes: without a bound the tests would wait for ever.
+const HANGS: Duration = Duration::from_secs(60);
+
+/// The client's state is now that.
+fn becomes(event: &Event, state: &str) -> bool {
+    matches!(event.what, Ev::State(_, now) if now == state)
+}
+
+/// A server, and what describes its client.
+fn ends() -> (TcpListener, lowwater::Builder) {
+    let (a, b) = lowwater::link::pair(1_500);
+    let server = Stack::builder().device(a).address("10.0.0.1/24").build().unwrap();
+    (TcpListener::bind(&server, "10.0.0.1:7").unwrap(), Stack::builder().device(b).address("10.0.0.2/24"))
+}
+
+/// What `f` answers in a thread of its own.
+fn beside<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+    let (tell, told) = channel();
+    thread::spawn(move || tell.send(f()));
+    told
+}
+
+/// Neither a thread nor a task: the turn has taken their wakers out of the registry.
+#[test]
+fn a_hook_that_panics_leaves_nobody_asleep() {
+    let panics = |event: &Event| {
+        if becomes(event, "ESTAB") {
+            // Without a word to stderr.
+            std::panic::resume_unwind(Box::new("of the hook"));
+        }
+    };
+    let (_listener, builder) = ends();
+    let client = builder.on_event(panics).build().unwrap();
+    let of = client.clone();
+    let thread = beside(move || {
+        let mut stream = TcpStream::connect(&of, "10.0.0.1:7")?;
+        stream.read(&mut [0])
+    });
+    assert!(thread.recv_timeout(HANGS).expect("it sleeps for ever").is_err(), "the stack has ended");
+    assert!(client.failure().is_some_and(|why| why.contains("panicked")));
+    let (_listener, builder) = ends();
+    let task = beside(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = builder.on_event(panics).spawn()?;
+            let mut stream = lowwater::TcpStream::connect(&client, "10.0.0.1:7").await?;
+            tokio::io::AsyncReadExt::read(&mut stream, &mut [0]).await
+        })
+    });
+    assert!(task.recv_timeout(HANGS).expect("it sleeps for ever").is_err(), "the stack has ended");
+}
+
+/// The hook waits until both ends have what its turn has brought about.
+#[test]
+fn a_hook_runs_when_packets_have_left_and_waiters_are_awake() {
+    let (listener, builder) = ends();
+    let (connected, connects) = channel();
+    let (accepted, accepts) = channel();
+    let (tell, told) = channel();
+    let client = builder.on_event(move |event| {
+        if becomes(event, "ESTAB") {
+            tell.send((connects.recv_timeout(HANGS), accepts.recv_timeout(HANGS))).unwrap();
+        }
+    });
+    let client = client.build().unwrap();
+    let accepting = beside(move || accepted.send(listener.accept().is_ok()));
+    let connecting = beside(move || connected.send(TcpStream::connect(&client, "10.0.0.1:7").is_ok()));
+    assert_eq!(told.recv().unwrap(), (Ok(true), Ok(true)));
+    assert!(accepting.recv().unwrap().is_ok() && connecting.recv().unwrap().is_ok());
+}
+
+/// Goes slowly, and says so when it is gone.
+struct Slow(Arc<Mutex<bool>>);
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        thread::sleep(Duration::from_millis(50));
+        *self.0.lock().unwrap() = true;
+    }
+}
+
+#[test]
+fn the_hook_is_gone_when_the_stack_has_ended() {
+    let gone = Arc::new(Mutex::new(false));
+    let slow = Slow(gone.clone());
+    let (_listener, builder) = ends();
+    let client = builder.on_event(move |_| _ = &slow).build().unwrap();
+    client.shutdown_blocking(Duration::ZERO);
+    assert!(*gone.lock().unwrap());
 }
