@@ -6,7 +6,7 @@ use crate::driver::{Answers, Driver};
 use crate::error::{invalid, io_error};
 use crate::events::{Event, Told};
 use crate::gateway::{self, Place};
-use crate::observe::Observer;
+use crate::observe::{Observer, Watch};
 use crate::port::Port;
 use crate::ready::Sets;
 use crate::registry::Registry;
@@ -65,7 +65,7 @@ pub struct Builder {
     config: Config,
     seeded: bool,
     devices: Vec<Planned>,
-    observer: Option<Observer>,
+    watch: Watch,
     told: Option<Told>,
     busy_poll: Option<Duration>,
     mistake: Option<String>,
@@ -77,7 +77,7 @@ impl Builder {
             config: Config::default(),
             seeded: false,
             devices: Vec::new(),
-            observer: None,
+            watch: Watch::default(),
             told: None,
             busy_poll: None,
             mistake: None,
@@ -224,7 +224,7 @@ impl Builder {
 
     /// Lets `observer` see every packet; see [`Observer`]. Several see it one after the other.
     pub fn observe(mut self, mut observer: Observer) -> Self {
-        self.observer = Some(match self.observer.take() {
+        self.watch.observer = Some(match self.watch.observer.take() {
             None => observer,
             Some(mut first) => Box::new(move |device, direction, packet| {
                 first(device, direction, packet);
@@ -246,15 +246,19 @@ impl Builder {
     /// capture.finish()
     /// # }
     /// ```
-    pub fn capture(self, capture: &Capture) -> Self {
-        self.observe(capture.observer())
+    ///
+    /// [`Stack::observe`](crate::Stack::observe) does not end it.
+    pub fn capture(mut self, capture: &Capture) -> Self {
+        self.watch.captures.push(capture.observer());
+        self
     }
 
     /// Calls `hook` with each change of a connection or an association: its state, its congestion window, loss recovery, and why it does not send. It runs on the stack's
     /// thread, after the turn in which they came: its packets have left and its waiters are awake by then, and no lock is held. So it may ask the
     /// stack, and what it does slowly delays only what comes next. It must not wait for the stack, which waits for it; if it panics the stack ends, as [`Stack::failure`](crate::Stack::failure)
     /// says. A hook that holds a clone of the [`Stack`] keeps the stack until [`Stack::shutdown`](crate::Stack::shutdown), at whose end the hook is gone.
-    /// What a call of the program changes is told with the stack's next turn.
+    /// What a call of the program changes is told with the stack's next turn: where nothing leaves by it and nobody answers, when something else happens, or at the end.
+    /// The stack keeps 256 events from one turn to the next, those of calls included ([`Event::missed`]).
     pub fn on_event(mut self, hook: impl FnMut(&Event) + Send + 'static) -> Self {
         self.told = Some(Told::new(Box::new(hook)));
         self
@@ -337,8 +341,7 @@ impl Builder {
             observer: None,
             failure: None,
         };
-        let devices =
-            Devices { ports, observer: self.observer, sent_beside: false, asleep_until: Instant::ZERO };
+        let devices = Devices { ports, watch: self.watch, sent_beside: false, asleep_until: Instant::ZERO };
         let shared = Shared::new(inner, devices, clock, poller.waker());
         let stack = Stack { handle: Handle::new(&shared) };
         let driver = Driver {

@@ -22,7 +22,7 @@ const OPT_EPB_FLAGS: u16 = 2;
 
 /// A capture: [`Builder::capture`](crate::Builder::capture) writes the packets of a stack to it, and [`Capture::finish`] says whether all are there.
 /// It ends at the first error of the writer; the stack goes on. A super-packet is one packet, as the device takes it. Clones are the same capture; packets of several stacks may
-/// go to one.
+/// go to one: an interface is named by the number of its stack, in order of the calls, and that of its device ("stack0-device1").
 #[derive(Clone)]
 pub struct Capture {
     state: Arc<Mutex<State>>,
@@ -32,8 +32,10 @@ struct State {
     /// `None` when it has ended.
     writer: Option<Box<dyn Write + Send>>,
     failure: Option<io::Error>,
-    /// Devices that stand in the file.
-    interfaces: usize,
+    /// Stacks that write to it.
+    stacks: usize,
+    /// Stack and device of each interface that stands in the file.
+    interfaces: Vec<(usize, usize)>,
     block: Vec<u8>,
 }
 
@@ -60,7 +62,7 @@ impl Capture {
         end(&mut block);
         writer.write_all(&block)?;
         let writer: Option<Box<dyn Write + Send>> = Some(Box::new(writer));
-        let state = State { writer, failure: None, interfaces: 0, block };
+        let state = State { writer, failure: None, stacks: 0, interfaces: Vec::new(), block };
         Ok(Self { state: Arc::new(Mutex::new(state)) })
     }
 
@@ -76,10 +78,14 @@ impl Capture {
 
     pub(crate) fn observer(&self) -> Observer {
         let state = self.state.clone();
+        let mut locked = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let stack = locked.stacks;
+        locked.stacks += 1;
+        drop(locked);
         Box::new(move |device, direction, packet| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
             if state.writer.is_some()
-                && let Err(e) = state.packet(device, direction, packet)
+                && let Err(e) = state.packet((stack, device), direction, packet)
             {
                 state.failure = Some(e);
                 state.writer = None;
@@ -89,26 +95,33 @@ impl Capture {
 }
 
 impl State {
-    fn packet(&mut self, device: usize, direction: Direction, packet: &Packet) -> io::Result<()> {
-        while self.interfaces <= device {
-            let name = format!("device{}", self.interfaces);
-            begin(&mut self.block, INTERFACE);
-            self.block.extend(u32::from(LINKTYPE_RAW).to_le_bytes());
-            // No limit of the length of packets.
-            self.block.extend(0_u32.to_le_bytes());
-            option(&mut self.block, OPT_IF_NAME, name.as_bytes());
-            // Nanoseconds.
-            option(&mut self.block, OPT_IF_TSRESOL, &[9]);
-            self.write_block()?;
-            self.interfaces += 1;
+    /// The number of an interface, which is in the file from then on.
+    fn interface(&mut self, of: (usize, usize)) -> io::Result<u32> {
+        if let Some(at) = self.interfaces.iter().position(|&known| known == of) {
+            return Ok(at as u32);
         }
+        let name = format!("stack{}-device{}", of.0, of.1);
+        begin(&mut self.block, INTERFACE);
+        self.block.extend(u32::from(LINKTYPE_RAW).to_le_bytes());
+        // No limit of the length of packets.
+        self.block.extend(0_u32.to_le_bytes());
+        option(&mut self.block, OPT_IF_NAME, name.as_bytes());
+        // Nanoseconds.
+        option(&mut self.block, OPT_IF_TSRESOL, &[9]);
+        self.write_block()?;
+        self.interfaces.push(of);
+        Ok(self.interfaces.len() as u32 - 1)
+    }
+
+    fn packet(&mut self, of: (usize, usize), direction: Direction, packet: &Packet) -> io::Result<()> {
+        let interface = self.interface(of)?;
         let mut packet = packet.clone();
         csum::fill(&mut packet, 0);
         let len = packet.len() as u32;
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let at = since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
         begin(&mut self.block, ENHANCED_PACKET);
-        for word in [device as u32, (at >> 32) as u32, at as u32, len, len] {
+        for word in [interface, (at >> 32) as u32, at as u32, len, len] {
             self.block.extend(word.to_le_bytes());
         }
         self.block.extend_from_slice(packet.head.as_slice());

@@ -1,5 +1,5 @@
 //! The devices of one stack, and what is between each of them and the stack.
-use crate::observe::{Direction, Observer};
+use crate::observe::{Direction, Watch};
 use crate::port::{BATCH_PACKETS, Port};
 use crate::shared::Inner;
 use lowwater_core::base::{DeviceId, Duration, Instant};
@@ -134,7 +134,7 @@ impl Attached {
     }
 
     /// Gives the device what it takes; true when it took something.
-    fn write(&mut self, now: Instant, mut observer: Option<(usize, &mut Observer)>) -> bool {
+    fn write(&mut self, now: Instant, (index, watch): (usize, &mut Watch)) -> bool {
         let mut moved = false;
         self.retry_at = None;
         if self.failed.is_some() {
@@ -143,7 +143,7 @@ impl Attached {
         }
         while let Some(packet) = self.outbox.pop_front() {
             let owner = packet.owner;
-            let seen = observer.is_some().then(|| packet.clone());
+            let seen = watch.is_on().then(|| packet.clone());
             let answer = self.port.submit(now, packet);
             let full = matches!(answer, Submit::Filled);
             let taken = match answer {
@@ -164,8 +164,8 @@ impl Attached {
                 }
             };
             moved = true;
-            if let (true, Some(seen), Some((index, observe))) = (taken, seen, &mut observer) {
-                observe(*index, Direction::Out, &seen);
+            if let (true, Some(seen)) = (taken, seen) {
+                watch.see(index, Direction::Out, &seen);
             }
             if full && !self.outbox.is_empty() {
                 self.retry_at = Some(self.retry_from(now));
@@ -185,8 +185,8 @@ impl Attached {
 #[derive(Default)]
 pub(crate) struct Devices {
     pub(crate) ports: Vec<Attached>,
-    /// Sees every packet.
-    pub(crate) observer: Option<Observer>,
+    /// Who sees every packet.
+    pub(crate) watch: Watch,
     /// Another thread has sent since the driver looked: an answer may come soon.
     pub(crate) sent_beside: bool,
     /// Until when the driver sleeps, as far as it does.
@@ -199,8 +199,8 @@ impl Devices {
         let mut came = false;
         for (index, attached) in self.ports.iter_mut().enumerate() {
             came |= attached.read(at);
-            if let Some(observe) = &mut self.observer {
-                attached.inbox.iter().for_each(|packet| observe(index, Direction::In, packet));
+            if self.watch.is_on() {
+                attached.inbox.iter().for_each(|packet| self.watch.see(index, Direction::In, packet));
             }
         }
         came
@@ -215,7 +215,7 @@ impl Devices {
             {
                 continue;
             }
-            wrote |= attached.write(at, self.observer.as_mut().map(|o| (index, o)));
+            wrote |= attached.write(at, (index, &mut self.watch));
         }
         wrote
     }
@@ -233,7 +233,7 @@ impl Devices {
     /// A thread that sends may serve them in the place of the driver: no device minds, and no code of the application sees the packets, which
     /// could wait for what that thread holds.
     pub(crate) fn may_be_served_beside(&self) -> bool {
-        self.observer.is_none() && self.ports.iter().all(|p| p.port.sends_from_any_thread())
+        !self.watch.is_on() && self.ports.iter().all(|p| p.port.sends_from_any_thread())
     }
 
     /// Nothing is on its way to one of them or back, and none must be asked again.
@@ -355,7 +355,7 @@ mod tests {
             Attached::new(DeviceId(1), DeviceCaps::plain(1_400), Box::new(Unplugged::default()));
         assert!(!attached.read(Instant::ZERO));
         attached.outbox.extend((0..3).map(packet));
-        assert!(attached.write(Instant::ZERO, None));
+        assert!(attached.write(Instant::ZERO, (0, &mut Watch::default())));
         assert!(attached.done.is_empty() && attached.outbox.len() == 1, "two are out, one waits");
         assert!(attached.read(Instant::ZERO) && attached.failed.is_some());
         assert_eq!(attached.port.caps().mtu, 1_400, "it was not asked again");
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(back(&mut attached), [0, 1, 2]);
         // Nor does what comes later.
         attached.outbox.push_back(packet(9));
-        assert!(attached.write(Instant::ZERO, None));
+        assert!(attached.write(Instant::ZERO, (0, &mut Watch::default())));
         assert_eq!(back(&mut attached), [9]);
         assert!(!attached.read(Instant::ZERO) && attached.outbox.is_empty());
     }

@@ -255,7 +255,7 @@ impl Driver {
         }
         drop(inner);
         if let Some(observer) = observer {
-            devices.observer = observer;
+            devices.watch.observer = observer;
         }
         next
     }
@@ -621,7 +621,7 @@ mod tests {
         shared.lock().observer = Some(Some(Box::new(|_, _, _| {})));
         assert_eq!(turns.byte_from_beside(true), (0, true));
         turns.until_it_sleeps();
-        assert!(shared.devices().observer.is_some());
+        assert!(shared.devices().watch.observer.is_some());
         assert_eq!(turns.byte_from_beside(true), (0, true));
         shared.lock().observer = Some(None);
         turns.until_it_sleeps();

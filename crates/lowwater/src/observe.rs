@@ -14,3 +14,22 @@ pub enum Direction {
 /// stack's thread without any lock: what it does slowly delays packets. Super-packets come whole and checksums that are left
 /// to the device are unfinished ([`Packet::offload`] tells).
 pub type Observer = Box<dyn FnMut(usize, Direction, &Packet) + Send>;
+
+/// All that see packets.
+#[derive(Default)]
+pub(crate) struct Watch {
+    /// Those of captures, which last as long as the stack: a capture that said it had all would be wrong else.
+    pub(crate) captures: Vec<Observer>,
+    /// The program's own, which may change.
+    pub(crate) observer: Option<Observer>,
+}
+
+impl Watch {
+    pub(crate) fn is_on(&self) -> bool {
+        self.observer.is_some() || !self.captures.is_empty()
+    }
+
+    pub(crate) fn see(&mut self, device: usize, direction: Direction, packet: &Packet) {
+        self.captures.iter_mut().chain(&mut self.observer).for_each(|see| see(device, direction, packet));
+    }
+}

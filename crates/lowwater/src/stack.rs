@@ -146,7 +146,8 @@ impl Stack {
         self.handle.enter(|inner, _, _| inner.core.qdisc(*inner.devices.get(device)?))
     }
 
-    /// Lets `observer` see every packet from now on; `None` ends that. See [`Builder::observe`].
+    /// Lets `observer` see every packet from now on; `None` ends that. It takes the place of [`Builder::observe`]'s, and of none of
+    /// [`Builder::capture`]'s.
     pub fn observe(&self, observer: Option<Observer>) {
         let unused = self.handle.enter(|inner, _, _| match inner.phase {
             Phase::Stopped(_) => Some(observer),

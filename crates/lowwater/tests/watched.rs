@@ -26,9 +26,19 @@ impl Write for Memory {
 
 /// A megabyte from 10.0.0.2 to 10.0.0.1 port 7, whose reader is late; `watch` describes the sender further.
 fn transfer(watch: impl FnOnce(lowwater::Builder) -> lowwater::Builder) {
+    transfer_between(|builder| builder, watch, |_| {});
+}
+
+/// The same where `server` describes the reader, and `then` may do something with the sender's stack before it begins.
+fn transfer_between(
+    server: impl FnOnce(lowwater::Builder) -> lowwater::Builder,
+    client: impl FnOnce(lowwater::Builder) -> lowwater::Builder,
+    then: impl FnOnce(&Stack),
+) {
     let (a, b) = lowwater::link::pair(1_500);
-    let server = Stack::builder().device(a).address("10.0.0.1/24").build().unwrap();
-    let client = watch(Stack::builder().device(b).address("10.0.0.2/24")).build().unwrap();
+    let server = server(Stack::builder().device(a).address("10.0.0.1/24")).build().unwrap();
+    let client = client(Stack::builder().device(b).address("10.0.0.2/24")).build().unwrap();
+    then(&client);
     let listener = TcpListener::bind(&server, "10.0.0.1:7").unwrap();
     let writer = {
         let client = client.clone();
@@ -46,6 +56,7 @@ fn transfer(watch: impl FnOnce(lowwater::Builder) -> lowwater::Builder) {
     assert_eq!(got, vec![7; LEN]);
     writer.join().unwrap();
     assert_eq!(client.shutdown_blocking(Duration::from_secs(30)).aborted, 0);
+    assert_eq!(server.shutdown_blocking(Duration::from_secs(30)).aborted, 0);
 }
 
 /// A block of a pcapng file: its type and body.
@@ -129,6 +140,66 @@ fn a_capture_that_fails_says_so_and_the_stack_goes_on() {
     assert_eq!(capture.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     assert!(capture.finish().is_ok(), "it is told once");
     assert!(Capture::create("/no/such/directory/file").is_err());
+}
+
+#[test]
+fn an_observer_that_comes_later_does_not_end_a_capture() {
+    let memory = Memory::default();
+    let capture = Capture::to(memory.clone()).unwrap();
+    let counted = Arc::new(Mutex::new(0_usize));
+    let count = counted.clone();
+    let observes = |stack: &Stack| stack.observe(Some(Box::new(move |_, _, _| *count.lock().unwrap() += 1)));
+    transfer_between(|builder| builder, |builder| builder.capture(&capture), observes);
+    capture.finish().unwrap();
+    let packets = blocks(&memory.0.lock().unwrap()).iter().filter(|(kind, _)| *kind == 6).count();
+    assert!(packets > 0 && packets == *counted.lock().unwrap());
+}
+
+#[test]
+fn two_stacks_of_a_capture_have_an_interface_each() {
+    let memory = Memory::default();
+    let capture = Capture::to(memory.clone()).unwrap();
+    transfer_between(|builder| builder.capture(&capture), |builder| builder.capture(&capture), |_| {});
+    capture.finish().unwrap();
+    let (mut names, mut ways) = (Vec::new(), std::collections::BTreeSet::new());
+    for (kind, body) in blocks(&memory.0.lock().unwrap()) {
+        let word = |at: usize| u32::from_le_bytes(body[at..at + 4].try_into().unwrap()) as usize;
+        match kind {
+            // if_name is the first option, behind the link type and the limit of packets.
+            1 => names.push(String::from_utf8(body[12..12 + "stack0-device0".len()].to_vec()).unwrap()),
+            6 => {
+                // Who sent a packet, and the flags of its option.
+                let flags = word((20 + word(12)).next_multiple_of(4) + 4);
+                ways.insert((names[word(0)].clone(), body[20 + 15], flags));
+            }
+            _ => {}
+        }
+    }
+    names.sort();
+    assert_eq!(names, ["stack0-device0", "stack1-device0"]);
+    // Each packet stands twice: where it left and where it came.
+    let way = |stack: &str, from, flags| (stack.to_owned(), from, flags);
+    let wanted = [
+        way("stack0-device0", 1, 2),
+        way("stack0-device0", 2, 1),
+        way("stack1-device0", 1, 1),
+        way("stack1-device0", 2, 2),
+    ];
+    assert!(ways.into_iter().eq(wanted));
+}
+
+/// Its buffer hides that until it is full, or until the end.
+#[test]
+fn a_full_disk_is_told_at_the_end() {
+    let capture = Capture::create("/dev/full").unwrap();
+    transfer(|builder| builder.capture(&capture));
+    assert_eq!(capture.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    let capture = Capture::create("/dev/full").unwrap();
+    let (_listener, client) = ends();
+    let client = client.capture(&capture).build().unwrap();
+    assert!(TcpStream::connect(&client, "10.0.0.1:7").is_ok());
+    client.shutdown_blocking(Duration::ZERO);
+    assert_eq!(capture.finish().unwrap_err().kind(), io::ErrorKind::StorageFull, "a few packets");
 }
 
 #[test]
