@@ -349,6 +349,17 @@ mod tests {
         OutOfBounds { shown, column, value: values.0, linux: values.1, clock, still }
     }
 
+    #[test]
+    fn bytes_are_whole_and_no_digit_says_nothing() {
+        let of = |experiment, figure| out(experiment, figure, (1.0, 1.0), Clock::Still, None);
+        let queued = OutOfBounds { column: None, ..of("notsent-lowat", "queued_bytes_per_flow") };
+        let texts = [741_376.4, 1_000.0, 0.0].map(|value| queued.text(value));
+        assert_eq!(texts, ["741376", "1000", "0"]);
+        let wakes = of("notsent-lowat", "writable_events_per_mb");
+        let texts = [5.160_4, 182.0, 1_000.0, 0.0].map(|value| wakes.text(value));
+        assert_eq!(texts, ["5.16", "182", "1000", "0"]);
+    }
+
     /// What a reader is told: the table's words and unit, the limit, and whose noise it may be.
     #[test]
     fn a_sentence_tells_whether_the_machine_that_linux_ran_on_may_be_why() {
