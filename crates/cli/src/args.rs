@@ -348,7 +348,7 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) writable: bool,
     /// TCP_USER_TIMEOUT of every connection, in seconds: who takes nothing of what waits for him for so long is cut off, by SCTP's
-    /// echo too while it waits for room; 0: a reader that takes nothing is waited for without end
+    /// echo too; 0: a reader that takes nothing is waited for without end
     #[arg(long, value_name = "S", default_value_t = USER_TIMEOUT_S, value_parser = clap::value_parser!(u32).range(..=USER_TIMEOUT_MAX_S))]
     pub(crate) user_timeout: u32,
     /// Also serve SCTP: echo on this port, discard two above
@@ -518,7 +518,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     fn refused(words: &[&str]) -> String {
