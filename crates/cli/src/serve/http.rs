@@ -5,7 +5,7 @@ use super::files::{Entry, Root, listing, names};
 use super::over;
 use super::upload::put;
 use crate::net::lent::{Lent, LentStream};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     ACCEPT_RANGES, ALLOW, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderValue, IF_RANGE, LOCATION, RANGE,
 };
@@ -15,15 +15,23 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lowwater::{TcpListener, TcpStream};
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
-use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Connections at the same time; more wait in the backlog.
 const CONNECTIONS_MAX: usize = 16_384;
+
+/// What is read and thrown away of a body that was refused, until its sender has seen why.
+const REFUSED_BYTES_MAX: u64 = 16 << 20;
+/// How long that may take.
+const REFUSED_TIME: Duration = Duration::from_secs(5);
 
 /// Serves until the end, and then until the requests in progress are answered.
 pub(crate) async fn serve(listener: TcpListener, root: Arc<Root>, mut ended: watch::Receiver<bool>) {
@@ -44,21 +52,35 @@ pub(super) async fn connection(stream: TcpStream, root: Arc<Root>, mut ended: wa
     let _ = stream.set_nodelay(true);
     let lent = Lent::default();
     let io = TokioIo::new(LentStream::new(stream, lent.clone()));
-    let service = service_fn(move |request| {
-        let (root, lent) = (root.clone(), lent.clone());
-        async move { Ok::<_, Infallible>(answer(root, lent, request).await) }
+    let unread = Arc::new(AtomicBool::new(false));
+    let of_answers = unread.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (root, lent, unread) = (root.clone(), lent.clone(), of_answers.clone());
+        Box::pin(async move {
+            let uploads = *request.method() != Method::GET && !request.body().is_end_stream();
+            let answer = answer(root, lent, request).await;
+            unread.store(uploads && !answer.status().is_success(), Relaxed);
+            Ok::<_, Infallible>(answer)
+        })
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).half_close(true);
-    let mut connection = pin!(builder.serve_connection(io, service));
+    let mut connection = builder.serve_connection(io, service);
     // An error is the peer's: it went away or spoke something else. Its answer, if any, is sent already.
-    tokio::select! {
-        _ = connection.as_mut() => {}
+    let ended = tokio::select! {
+        ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
         () = over(&mut ended) => {
-            connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
+            Pin::new(&mut connection).graceful_shutdown();
+            poll_fn(|cx| connection.poll_without_shutdown(cx)).await
         }
+    };
+    let mut stream = connection.into_parts().io.into_inner();
+    if ended.is_err() || stream.shutdown().await.is_err() || !unread.load(Relaxed) {
+        return;
     }
+    // Closing with data unread resets, and the peer would lose the answer with it (RFC 9112 section 9.6).
+    let rest = stream.take(REFUSED_BYTES_MAX);
+    let _ = tokio::time::timeout(REFUSED_TIME, tokio::io::copy(&mut { rest }, &mut tokio::io::sink())).await;
 }
 
 async fn answer(root: Arc<Root>, lent: Lent, request: Request<Incoming>) -> Response<Answer> {

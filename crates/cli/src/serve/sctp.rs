@@ -1,11 +1,12 @@
 //! Echo and discard over SCTP: message for message, on the stream that it came on.
 use super::over;
 use bytes::Bytes;
-use lowwater::sctp::{ListenOptions, Received, RecvInfo, SctpCongestionKind, SctpOptions, SendInfo};
+use lowwater::sctp::{ListenOptions, Received, RecvInfo, SctpCongestionKind, SctpOptions, SendInfo, State};
 use lowwater::{SctpAssociation, SctpListener, Stack};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -68,41 +69,55 @@ pub(crate) async fn serve<F>(
 
 /// Sends each message back on its stream, with its identifier, as ordered as it came, to a peer that takes something within `patience`.
 pub(crate) async fn echo(assoc: SctpAssociation, patience: Duration) -> io::Result<()> {
-    let mut parts = Vec::new();
-    while let Some(received) = assoc.recv().await? {
-        let Received::Data { data, info, eor } = received else { continue };
-        parts.push(data);
-        if parts.iter().map(Bytes::len).sum::<usize>() > MESSAGE_MAX {
-            return assoc.abort(b"message too long for the echo service");
+    let given = AtomicU64::new(0);
+    let echoing = async {
+        let mut parts = Vec::new();
+        while let Some(received) = assoc.recv().await? {
+            let Received::Data { data, info, eor } = received else { continue };
+            parts.push(data);
+            if parts.iter().map(Bytes::len).sum::<usize>() > MESSAGE_MAX {
+                return assoc.abort(b"message too long for the echo service");
+            }
+            if eor {
+                let RecvInfo { stream, ppid, unordered, .. } = info;
+                let back = SendInfo { stream, ppid, unordered, ..SendInfo::default() };
+                let message = joined(&mut parts);
+                given.fetch_add(message.len() as u64, Relaxed);
+                assoc.send_bytes(message, back).await?;
+            }
         }
-        if eor {
-            let RecvInfo { stream, ppid, unordered, .. } = info;
-            let back = SendInfo { stream, ppid, unordered, ..SendInfo::default() };
-            while_it_goes_on(&assoc, assoc.send_bytes(joined(&mut parts), back), patience).await?;
-        }
-    }
-    while_it_goes_on(&assoc, assoc.finish(), patience).await
+        assoc.finish().await
+    };
+    while_it_goes_on(&assoc, echoing, &given, patience).await
 }
 
-/// Waits for `what` as long as something of what is to be sent is acknowledged within `patience`; none: without end. SCTP has nothing like
-/// TCP_USER_TIMEOUT: a peer whose window is shut, and that answers probes, is none that has failed (RFC 9260 section 6.1 A).
+/// Waits for `what` as long as, of the bytes that it has `given` to be sent, some leave or are acknowledged within `patience`, or none wait; none: without
+/// end. SCTP has nothing like TCP_USER_TIMEOUT: a peer whose window is shut, and that answers probes, is none that has failed (RFC 9260 section 6.1 A).
 async fn while_it_goes_on(
     assoc: &SctpAssociation,
     what: impl Future<Output = io::Result<()>>,
+    given: &AtomicU64,
     patience: Duration,
 ) -> io::Result<()> {
     let mut what = pin!(what);
     if patience.is_zero() {
         return what.await;
     }
-    let waiting = || assoc.info().map(|info| (info.unacked, info.unsent_bytes));
+    // What waits, where something does: what the peer sends meanwhile moves it no further.
+    let waiting = || {
+        assoc.info().map(|info| {
+            let unsent = info.unsent_bytes as u64;
+            let waits = info.unacked > 0 || unsent > 0 || info.state != State::Established;
+            waits.then(|| (info.unacked, given.load(Relaxed).wrapping_sub(unsent)))
+        })
+    };
     let mut known = waiting()?;
     loop {
         if let Ok(done) = tokio::time::timeout(patience, what.as_mut()).await {
             return done;
         }
         let now = waiting()?;
-        if now == known {
+        if now.is_some() && now == known {
             assoc.abort(b"nothing of the echo was taken for too long")?;
             return Err(io::ErrorKind::TimedOut.into());
         }
