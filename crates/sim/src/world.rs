@@ -223,6 +223,12 @@ impl World {
         self.hosts.iter().all(|h| h.apps().all(App::done))
     }
 
+    /// Every program of this host has finished. A writer does so after its reader, unless it was given up, and then its reader never does.
+    #[must_use]
+    pub fn host_is_done(&self, h: usize) -> bool {
+        self.hosts.get(h).is_some_and(|host| host.apps().all(App::done))
+    }
+
     /// Nothing is under way in any pipe, no device has anything to tell, and no stack holds anything that time would remove.
     #[must_use]
     pub fn is_quiet(&self) -> bool {

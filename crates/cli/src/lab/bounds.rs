@@ -237,8 +237,9 @@ fn others(done: &[&Done]) -> Vec<String> {
 fn aborted(done: &[&Done]) -> Vec<String> {
     let of = |d: &&Done| {
         let flows = d.figures.as_ref()?.get("aborted_flows").filter(|flows| *flows > 0.0)?;
+        let what = if flows == 1.0 { "flow" } else { "flows" };
         Some(format!(
-            "aborted: {}: {flows} flows ended with ETIMEDOUT, since nothing of them was acknowledged for too long, as Linux ends them \
+            "aborted: {}: {flows} {what} ended with ETIMEDOUT, since nothing of them was acknowledged for too long, as Linux ends them \
              (TCPAbortOnTimeout)",
             d.plan.called()
         ))

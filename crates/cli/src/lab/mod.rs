@@ -12,6 +12,7 @@ mod render;
 mod report;
 mod runs;
 mod seeds;
+mod silent;
 mod table;
 mod unheard;
 mod words;

@@ -170,6 +170,46 @@ fn a_probe_that_never_comes_back_has_no_time() {
 }
 
 #[test]
+fn a_flow_that_linux_would_give_up_is_a_figure_in_every_experiment() {
+    let dark = "qdisc=netem loss 100%";
+    let cases: [&[&str]; 5] = [
+        &["bulk", "--variant", "cubic", "--set", "loss_percent=30", "--set", "tcp_retries2=3"],
+        &["bulk", "--variant", "cubic", "--set", "loss_percent=100"],
+        &["bulk", "--variant", "cubic/0%", "--set", dark, "--alone"],
+        &["tso-autosize", "--variant", "default", "--set", dark, "--alone"],
+        &["notsent-lowat", "--variant", "cubic-unset", "--set", dark, "--set", "measure_s=130", "--alone"],
+    ];
+    for case in cases {
+        let words = [&["lab", "run"], case].concat();
+        let table = say(&words).ok().stdout;
+        assert!(table.contains("ended with ETIMEDOUT") && !table.contains(": 1 flows"), "{case:?}: {table}");
+        let all = runs(&say(&[&words[..], &["--json"]].concat()).ok());
+        let object = all.last().expect("a run");
+        assert!(object["figures"]["aborted_flows"].as_f64() >= Some(1.0), "{object}");
+    }
+}
+
+#[test]
+fn a_run_in_which_nothing_came_says_so_and_has_no_time() {
+    let dark = ["lab", "run", "notsent-lowat", "--variant", "cubic-unset", "--alone"];
+    let table = say(&[&dark[..], &["--set", "router=netem loss 100%"]].concat()).ok().stdout;
+    let said = "nothing came: cubic-unset: no flow connected in 13.0 s, so its figures measure nothing";
+    assert!(table.contains(said), "{table}");
+    let mute = ["lab", "run", "bulk", "--variant", "cubic/0%", "--alone", "--set", "tcp_rmem=1 1 1"];
+    let table = say(&mute).ok().stdout;
+    assert!(table.contains("nothing came: cubic/0%: flows connected, and no payload"), "{table}");
+    let row = table.lines().find(|line| line.contains("cubic/0%")).expect("a row");
+    assert!(row.contains(" - ") && !row.contains("-0."), "{table}");
+    let object = &runs(&say(&[&mute[..], &["--json"]].concat()).ok())[0];
+    assert_eq!(object["figures"].get("elapsed_s"), Some(&Value::Null), "{object}");
+    let dir = Dir::new();
+    let file = dir.join("page.html").display().to_string();
+    say(&[&mute[..], &["--report", &file]].concat()).ok();
+    let (data, _) = report(&std::fs::read_to_string(&file).expect("it was written"));
+    assert!(data["experiments"][0]["verdicts"].to_string().contains("nothing came: "), "{data}");
+}
+
+#[test]
 fn a_parameter_of_another_experiment_is_told_whose_it_is() {
     let ended = say(&["lab", "run", "bulk", "--set", "lowat=1"]);
     assert_eq!(ended.code(), Some(2), "{ended:?}");

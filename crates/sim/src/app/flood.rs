@@ -104,6 +104,7 @@ impl App for Flood {
     }
 
     fn event(&mut self, io: &mut Io<'_>, event: Event) {
+        io.ledger.connected += u64::from(matches!(event, Event::Connected(_)));
         match event {
             Event::Connected(_) if self.spec.every_ns > 0 => io.wake_at(io.now),
             // Who writes now and then does not wait for room.

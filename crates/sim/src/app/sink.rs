@@ -66,11 +66,7 @@ impl Sink {
                 Ok(data) if data.is_empty() => return self.end(io, id),
                 Ok(data) => self.judge(io, id, &data),
                 Err(Error::WouldBlock) => return,
-                Err(e) => {
-                    io.fail("bytes", format!("the reader of {id:?} failed: {e}"));
-                    self.readers.remove(&id);
-                    return;
-                }
+                Err(e) => return self.broke(io, id, e),
             }
             if matches!(self.pace, Pace::Slow { .. }) {
                 return;
@@ -92,6 +88,14 @@ impl Sink {
         if !data.is_empty() {
             let result = io.ledger.bytes.received(io.now, reader.key, data);
             io.ledger.check("bytes", io.now, result);
+        }
+    }
+
+    /// A reset is what a writer that was given up answers its reader's late segments with (RFC 9293 3.10.7.1); any other is a broken promise.
+    fn broke(&mut self, io: &mut Io<'_>, id: SocketId, e: Error) {
+        self.readers.remove(&id);
+        if io.ledger.aborted == 0 || e != Error::Reset {
+            io.fail("bytes", format!("the reader of {id:?} failed: {e}"));
         }
     }
 
@@ -133,7 +137,7 @@ impl App for Sink {
             Event::Readable(id) if !matches!(self.pace, Pace::Slow { .. }) => self.read(io, id),
             Event::Closed(id) if self.readers.contains_key(&id) => {
                 if let Some(e) = io.core.take_error(io.now, id) {
-                    io.fail("bytes", format!("the reader of {id:?} failed: {e}"));
+                    self.broke(io, id, e);
                 }
             }
             _ => {}

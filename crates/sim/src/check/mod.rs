@@ -56,7 +56,9 @@ pub struct Ledger {
     pub messages: messages::Messages,
     /// Events of kind `Writable` that programs received.
     pub writable_events: u64,
-    /// Connections of writers without an end that ended with ETIMEDOUT.
+    /// Connections of writers that came to be.
+    pub connected: u64,
+    /// Connections of writers that ended with ETIMEDOUT, where that is a figure and no broken promise.
     pub aborted: u64,
     /// Packets of all hosts, for scenarios that ask for them.
     pub departures: Option<Vec<Departure>>,

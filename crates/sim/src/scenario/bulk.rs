@@ -13,7 +13,7 @@ use lowwater_core::base::time::nanos;
 use lowwater_core::base::{Duration, Instant, Rng};
 use lowwater_core::device::DeviceCaps;
 use lowwater_core::socket::ListenOptions;
-use lowwater_core::tcp::SocketOptions;
+use lowwater_core::tcp::{SocketOptions, State};
 use std::net::SocketAddr;
 
 /// Where the slowest line is.
@@ -133,7 +133,7 @@ pub fn bulk_with(params: &BulkParams, on_progress: &mut dyn FnMut(f64) -> bool) 
     let total = params.bytes * params.flows as u64;
     loop {
         let next = (world.now() + params.sample_every.max(Duration::from_micros(10))).min(end);
-        let complete = world.run_while(next, |w| !w.all_done())?;
+        let complete = world.run_while(next, |w| !w.host_is_done(0))?;
         seen.sample(&mut world, params);
         let fraction = world.ledger.bytes.total_received() as f64 / total as f64;
         if complete || world.now() >= end || !on_progress(fraction) {
@@ -187,6 +187,7 @@ fn build(params: &BulkParams) -> World {
             options,
             more: 0,
             urgent: 0,
+            gives_up: true,
         };
         world.add_app(a, Box::new(Bulk::new(spec)));
     }
@@ -214,7 +215,10 @@ impl Seen {
             world.hosts()[0].apps().map(|a| (a.done(), a.sockets().first().copied())).collect();
         for (flow, (done, id)) in sockets.into_iter().enumerate() {
             if let Some(info) = id.and_then(|id| world.host_mut(0).core_mut().tcp_info(id)) {
-                self.series.push(Point::of(at_s, flow, &info, backlog_bytes));
+                // A flow that was given up holds nothing any more: it is counted, not averaged.
+                if info.state != State::Close as u8 {
+                    self.series.push(Point::of(at_s, flow, &info, backlog_bytes));
+                }
             } else if done && self.ends[flow].is_none() {
                 let last = self.series.iter().rfind(|p| p.flow == flow).copied().unwrap_or_default();
                 let (in_flight_bytes, unsent_bytes, acked_bytes) = (0, 0, params.bytes);
@@ -237,8 +241,9 @@ impl Seen {
 fn figures(world: &mut World, params: &BulkParams, series: &[Point]) -> Figures {
     let bytes = world.ledger.bytes.total_received();
     let first = world.ledger.bytes.streams().filter_map(|(_, s)| s.first_sent).min().unwrap_or_default();
-    let last = world.ledger.bytes.streams().filter_map(|(_, s)| s.last_received).max().unwrap_or_default();
-    let elapsed_s = seconds(last) - seconds(first);
+    let last = world.ledger.bytes.streams().filter_map(|(_, s)| s.last_received).max();
+    // Of what never came there is no time: less than none would be the best of all.
+    let elapsed_s = last.map_or(Figures::NONE, |last| seconds(last) - seconds(first));
     let mb = bytes as f64 / 1e6;
     let per_mb = |n: f64| if mb > 0.0 { n / mb } else { 0.0 };
     let count = world.hosts()[0].core().stack().counters();
@@ -272,6 +277,8 @@ fn figures(world: &mut World, params: &BulkParams, series: &[Point]) -> Figures 
         ("ip_in_receives", count.ip.in_receives as f64),
         ("tcp_out_segs", count.tcp.out_segs as f64),
         ("retrans_segs", count.tcp.retrans_segs as f64),
+        ("connected_flows", world.ledger.connected as f64),
+        ("aborted_flows", world.ledger.aborted as f64),
         (
             "segs_per_packet",
             (count.tcp.out_segs + count.tcp.retrans_segs) as f64 / count.ip.out_requests.max(1) as f64,

@@ -310,6 +310,7 @@ impl Pacing {
             ("gap_us_max", seen.gap_us(100)),
             ("dropped_packets", (after.dropped - before.dropped) as f64),
             ("retrans_segs", (after.retrans - before.retrans) as f64),
+            ("connected_flows", world.ledger.connected as f64),
             ("aborted_flows", world.ledger.aborted as f64),
             ("elapsed_s", elapsed_s),
         ];

@@ -173,7 +173,8 @@ struct Measured {
     calls: u64,
     segs: u64,
     retrans: u64,
-    aborted: u64,
+    /// Flows that connected, and those that were given up.
+    connected_aborted: (u64, u64),
 }
 
 /// What the claim says of one flow.
@@ -309,7 +310,8 @@ impl QueueAware {
         let after = counted(&world);
         m.seconds = seconds(world.now()) - seconds(begin);
         [m.packets, m.calls, m.segs, m.retrans] = std::array::from_fn(|i| after[i] - before[i]);
-        (m.complete, m.aborted) = (taken == SAMPLES, world.ledger.aborted);
+        m.complete = taken == SAMPLES;
+        m.connected_aborted = (world.ledger.connected, world.ledger.aborted);
         (m.virtual_s, m.events) = (seconds(world.now()), world.events());
         let device = world.pipes().next().and_then(|p| p.nic.as_ref()).map_or(0, |nic| nic.lateness_ns());
         let learnt = world.hosts()[0].core().lateness();
@@ -401,7 +403,8 @@ fn figures(ours: &Measured, linux: &Measured) -> Figures {
     figures.put("idle_percent", idle);
     figures.put("estimate_mbps", estimate * 8.0 / 1e6);
     figures.put("estimated_percent", percent(rates.len() as u64, busy as u64));
-    figures.put("aborted_flows", (ours.aborted + linux.aborted) as f64);
+    figures.put("connected_flows", ours.connected_aborted.0.min(linux.connected_aborted.0) as f64);
+    figures.put("aborted_flows", (ours.connected_aborted.1 + linux.connected_aborted.1) as f64);
     figures.put("fairness", fairness(ours));
     figures.put("linux_fairness", fairness(linux));
     figures.put("late_us", ours.late_s.0 * 1e6);

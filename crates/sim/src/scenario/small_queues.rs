@@ -169,6 +169,7 @@ impl SmallQueues {
             ("srtt_ms", Figures::srtt_ms(&series)),
             ("retrans_segs", count.tcp.retrans_segs as f64),
             ("capped_per_s", count.own.credit_capped as f64 / seconds(world.now())),
+            ("connected_flows", world.ledger.connected as f64),
             ("aborted_flows", world.ledger.aborted as f64),
             (
                 "segs_per_packet",

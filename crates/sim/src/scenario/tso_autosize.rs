@@ -81,7 +81,7 @@ impl Params for TsoAutosize {
         loop {
             // A sample in the middle of each of ten parts of a round trip.
             let next = (world.now() + (self.rtt / 10).max(Duration::from_micros(100))).min(end);
-            let complete = world.run_while(next, |w| !w.all_done())?;
+            let complete = world.run_while(next, |w| !w.host_is_done(0))?;
             for (flow, info, _) in senders(&mut world) {
                 series.push(Point::of(seconds(world.now()), flow, &info, 0));
             }
@@ -123,6 +123,7 @@ impl TsoAutosize {
             options,
             more: 0,
             urgent: 0,
+            gives_up: true,
         };
         world.add_app(0, Box::new(Bulk::new(bulk)));
         world
@@ -132,8 +133,9 @@ impl TsoAutosize {
         let bytes = world.ledger.bytes.total_received();
         let first = world.ledger.bytes.streams().find_map(|(_, s)| s.first_sent).unwrap_or_default();
         // From the end of the handshake to the peer's FIN, which takes one more way than the last byte.
-        let last = world.ledger.bytes.streams().find_map(|(_, s)| s.last_received).unwrap_or_default();
-        let elapsed_s = seconds(last) - seconds(first) + self.rtt.as_secs_f64();
+        let last = world.ledger.bytes.streams().find_map(|(_, s)| s.last_received);
+        let elapsed_s =
+            last.map_or(Figures::NONE, |last| seconds(last) - seconds(first) + self.rtt.as_secs_f64());
         let departures = world.ledger.departures.take().unwrap_or_default();
         let rounds = self.rounds(first, &departures);
         let count = world.hosts()[0].core().stack().counters();
@@ -147,12 +149,14 @@ impl TsoAutosize {
             rounds,
             ..Figures::default()
         };
-        figures.put("goodput_mbps", bytes as f64 * 8.0 / elapsed_s / 1e6);
+        figures.put("goodput_mbps", if bytes > 0 { bytes as f64 * 8.0 / elapsed_s / 1e6 } else { 0.0 });
         figures.put("elapsed_s", elapsed_s);
         figures.put("ip_out_requests", count.ip.out_requests as f64);
         figures.put("ip_in_receives", count.ip.in_receives as f64);
         figures.put("tcp_out_segs", count.tcp.out_segs as f64);
         figures.put("retrans_segs", count.tcp.retrans_segs as f64);
+        figures.put("connected_flows", world.ledger.connected as f64);
+        figures.put("aborted_flows", world.ledger.aborted as f64);
         figures.put("segs_per_packet", data.1 as f64 / data.0.max(1) as f64);
         figures.put("acks_per_mb", count.tcp.in_segs as f64 / (bytes as f64 / 1e6));
         figures.departures = departures;

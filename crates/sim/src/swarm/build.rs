@@ -259,7 +259,8 @@ fn add_client(
     match *app {
         AppDraw::Bulk { bytes, write, owned, reader, start_ms } => {
             let (remote, start) = (server(SINK_PORT + u16::from(reader)), Instant::from_millis(start_ms));
-            let spec = BulkSpec { remote, key, bytes, write, owned, start, options, more, urgent };
+            let gives_up = false;
+            let spec = BulkSpec { remote, key, bytes, write, owned, start, options, more, urgent, gives_up };
             world.add_app(client, Box::new(Bulk::new(spec)));
         }
         AppDraw::Rr { rounds, size, think_ms, start_ms } => {

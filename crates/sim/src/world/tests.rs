@@ -212,6 +212,7 @@ fn flooded() -> World {
         options,
         more: 0,
         urgent: 0,
+        gives_up: false,
     };
     world.add_app(a, Box::new(Bulk::new(spec)));
     world.start();
