@@ -13,6 +13,8 @@ const MEANS: [(&str, &str); 8] = [
     ("size", "bytes"),
     ("notsent_lowat", "lowat"),
 ];
+/// Letters of what may be a part of a sysctl's name: fewer are in too many.
+const PART_MIN: usize = 4;
 /// Most names that are suggested.
 const MOST: usize = 4;
 
@@ -37,13 +39,23 @@ pub(super) fn near(own: &[&'static str], key: &str) -> Vec<&'static str> {
     let meant = |name: &str| {
         let says =
             MEANS.iter().any(|(word, means)| *means == name && (key.ends_with(word) || parts.contains(word)));
-        let begins = key.len() >= 3 && name.starts_with(key);
+        let begins = key.len() >= 3 && (name.starts_with(key) || name.ends_with(key));
         let part = name.split('_').any(|part| part == key) || (name.len() >= 4 && parts.contains(&name));
         (says || begins || part).then_some(1)
     };
     let own = own.iter().filter_map(|name| Some((typed(name).into_iter().chain(meant(name)).min()?, *name)));
-    let sysctls = Sysctl::NAMES.iter().filter_map(|(name, _)| Some((typed(name)?, *name)));
-    let mut all: Vec<_> = own.chain(sysctls).collect();
+    // A part of a name, as `tcp_congestion` and `congestion_control` are: its beginning before its end, and that before its middle. Where something is
+    // nearer, what has the word somewhere is not meant.
+    let part = |name: &str| {
+        let long = key.len() >= PART_MIN && name.contains(key);
+        long.then(|| if name.starts_with(key) { 2 } else { 4 - usize::from(name.ends_with(key)) })
+    };
+    let sysctls = Sysctl::NAMES.iter().map(|(name, _)| *name);
+    let near = sysctls.clone().filter_map(|name| Some((typed(name)?, name)));
+    let mut all: Vec<_> = own.chain(near).collect();
+    if all.is_empty() {
+        all = sysctls.filter_map(|name| Some((part(name)?, name))).collect();
+    }
     all.sort_by_key(|(distance, _)| *distance);
     all.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
@@ -55,7 +67,9 @@ mod tests {
     #[test]
     fn only_what_is_close_is_suggested() {
         let own = ["flows", "lowat", "rate_mbps", "rtt_ms", "loss_percent", "queue_bytes", "write_bytes"];
-        let cases: [(&str, &[&str]); 8] = [
+        let cases: [(&str, &[&str]); 10] = [
+            ("tcp_congestion", &["tcp_congestion_control"]),
+            ("congestion_control", &["tcp_congestion_control"]),
             ("TCP_NOTSENT_LOWAT", &["tcp_notsent_lowat", "lowat"]),
             ("delay", &["rtt_ms"]),
             ("rate", &["rate_mbps"]),

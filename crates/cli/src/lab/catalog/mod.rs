@@ -342,7 +342,11 @@ pub(crate) fn unknown(experiments: &[&Experiment], key: &str) -> String {
     }
     let of_sctp = format!("sctp.{key}");
     if Sysctl::knows(&of_sctp) {
-        return format!("there is no parameter and no sysctl {key}; SCTP's is {of_sctp} (docs/sysctl.md)");
+        let of_tcp = near(&own, key).into_iter().find(|name| *name == format!("tcp_{key}"));
+        let of_tcp = of_tcp.map(|name| format!("TCP's is {name}, ")).unwrap_or_default();
+        return format!(
+            "there is no parameter and no sysctl {key}; {of_tcp}SCTP's is {of_sctp} (docs/sysctl.md)"
+        );
     }
     if RouteMetrics::WORDS.contains(&key) {
         return format!(
@@ -470,6 +474,10 @@ mod tests {
         let lowat = unknown(&[bulk], "lowat");
         assert!(lowat.starts_with("lowat is no parameter of bulk: notsent-lowat has it"), "{lowat}");
         assert!(unknown(&[bulk], "path_max_retrans").contains("SCTP's is sctp.path_max_retrans"));
+        let congestion = unknown(&[bulk], "congestion_control");
+        let both = "TCP's is tcp_congestion_control, SCTP's is sctp.congestion_control";
+        assert!(congestion.contains(both), "{congestion}");
+        assert!(unknown(&[bulk], "tcp_congestion").contains("near it: tcp_congestion_control"));
         assert!(!bulk.knows("los") && unknown(&[bulk], "los").contains("loss_percent"));
     }
 }
