@@ -196,7 +196,11 @@ pub(crate) struct Lab {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabAction {
     /// List experiments, their variants and their parameters
-    List,
+    List {
+        /// Only these experiments
+        #[arg(value_name = "NAME")]
+        names: Vec<String>,
+    },
     /// Run the named experiments
     Run {
         /// Experiments, as `lab list` names them

@@ -45,14 +45,16 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
     set.iter_mut().chain(base.iter_mut()).for_each(|(key, _)| *key = near::short(key).to_owned());
     set.extend_from_slice(base);
     let (experiments, short) = match lab.action {
-        Some(LabAction::List) => {
+        Some(LabAction::List { names }) => {
             let usual = LabOptions { json: lab.options.json, ..LabOptions::default() };
             if lab.options != usual {
                 return Err(Failure::usage(
-                    "lab list takes --json alone: the other options are those of `lab run NAME`",
+                    "lab list takes names and --json alone: the other options are those of `lab run NAME`",
                 ));
             }
-            render::list(lab.options.json)?;
+            let found = names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
+            let listed = if found.is_empty() { EXPERIMENTS.iter().collect() } else { found };
+            render::list(&listed, lab.options.json)?;
             return Ok(ExitCode::SUCCESS);
         }
         Some(LabAction::Run { names }) => {

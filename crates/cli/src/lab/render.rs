@@ -1,6 +1,6 @@
 //! What the lab prints: a bar on a terminal, a table or JSON on stdout, files in a directory.
 use super::bounds::{OutOfBounds, not_compared, out_of_bounds};
-use super::catalog::{EXPERIMENTS, Grid, Variant, number, report, setting_value};
+use super::catalog::{Experiment, Grid, Variant, number, report, setting_value};
 use super::compare::{self, Role};
 use super::runs::{Done, Event};
 use super::seeds::together;
@@ -306,8 +306,8 @@ fn grids<'a>(grids: impl Iterator<Item = &'a Grid>) -> Value {
 }
 
 /// Prints what there is to run.
-pub(crate) fn list(json: bool) -> Result<(), Failure> {
-    for e in EXPERIMENTS {
+pub(crate) fn list(experiments: &[&Experiment], json: bool) -> Result<(), Failure> {
+    for e in experiments {
         let settings = (e.make)().settings();
         let (about, abouts) = e.abouts();
         if json {

@@ -37,6 +37,19 @@ fn the_lab_lists_what_it_can_do() {
     assert_eq!(caps["each_with"]["qdisc"], serde_json::json!(["pfifo_fast", "fq"]));
 }
 
+#[test]
+fn the_lab_lists_one_experiment_by_its_name() {
+    let whole = say(&["lab", "list"]).ok().stdout;
+    let text = say(&["lab", "list", "bulk"]).ok().stdout;
+    assert!(text.starts_with("bulk: ") && whole.ends_with(&text) && text.len() < whole.len(), "{text}");
+    let json = say(&["lab", "list", "bulk", "pacing", "--json"]).ok().stdout;
+    let names: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    let names: Vec<_> = names.iter().map(|e| e["experiment"].as_str().unwrap_or_default()).collect();
+    assert_eq!(names, ["bulk", "pacing"]);
+    let ended = say(&["lab", "list", "bulky"]);
+    assert!(ended.code() == Some(2) && ended.stderr.contains("there is no experiment bulky"), "{ended:?}");
+}
+
 /// Events of the simulator in all runs of `lowwater lab`. That is all that its time depends on, but for what an event costs (tests/instructions.rs) and for
 /// the machine. The same seed has the same events on every machine.
 const EVENTS_MAX: u64 = 10_000_000;
