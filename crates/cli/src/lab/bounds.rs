@@ -193,7 +193,7 @@ pub(super) fn not_compared(done: &Done) -> Option<String> {
 /// Linux beside a run that `--set` made another.
 const ANOTHER: &str = "Linux was measured without this --set";
 /// Linux beside a run of another time.
-const SHORTER: &str = "Linux's figures (\"full\") are of a run with another warm-up and measured time";
+const SHORTER: &str = "Linux's figures are of a run with another warm-up and measured time";
 
 /// A kernel that did not keep up.
 fn slow(linux: f64, ours: f64) -> String {

@@ -343,7 +343,7 @@ fn bars(
     let row = |d: &&Done| {
         let figures = d.figures.as_ref()?;
         let of = |measured: &[(&str, f64)]| measured.iter().find(|(n, _)| *n == figure).map(|(_, v)| *v);
-        let [linux, still, commit] = d.plan.then().map(|(who, measured)| Some((who, of(measured)?)));
+        let [linux, still, commit] = d.plan.beside().map(|(who, measured)| Some((who, of(measured)?)));
         let others = [
             beside.and_then(|(name, other)| Some((name, figures.get(other)?))),
             linux,

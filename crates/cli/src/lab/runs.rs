@@ -114,6 +114,15 @@ impl Plan {
         }
     }
 
+    /// What of that tables and pictures have: what may not be compared would only be read as if it might, so that of a run that takes another time they have none
+    /// (and a line below the table says where it is).
+    pub(crate) fn beside(&self) -> Then {
+        match self.given {
+            Given::Times => self.then().map(|(who, _)| (who, &[][..])),
+            Given::Nothing | Given::More => self.then(),
+        }
+    }
+
     /// The other is this run, but for the seed.
     pub(crate) fn is_of_the_same_as(&self, other: &Self) -> bool {
         (self.experiment.name, &self.name, &self.role) == (other.experiment.name, &other.name, &other.role)

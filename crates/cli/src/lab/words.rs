@@ -8,23 +8,17 @@ enum Sign {
     Word(&'static str),
     /// A figure of Linux's, by the host's clock.
     OfLinux,
-    /// A figure of the whole experiment beside those of a shortened run.
-    Full,
 }
-use Sign::{Full, OfLinux, Word};
+use Sign::{OfLinux, Word};
 
 /// Signs, and what is said where they appear.
-const TOLD: [(Sign, &str); 11] = [
+const TOLD: [(Sign, &str); 10] = [
     (OfLinux, "Linux: measured on Linux 6.1 by the host's clock, before"),
     (
         Word("Linux still"),
         "Linux still: the same by a clock that stands still while the guest works, so without the noise of its one processor",
     ),
     (Word("Linux now"), "Linux now: measured beside this run (--uml)"),
-    (
-        Full,
-        "full: of the whole experiment, whose warm-up and measured time are others than this run's: no figure to be compared with",
-    ),
     (Word("commit"), "commit: what the message of the Linux commit reports that the experiment comes from"),
     (
         Word("-whole"),
@@ -50,12 +44,9 @@ impl Sign {
     fn appears(&self, text: &str) -> bool {
         match self {
             Word(word) => text.contains(word),
-            OfLinux => text
-                .split("Linux ")
-                .skip(1)
-                .any(|behind| behind.starts_with("full") || behind.starts_with(|c: char| c.is_ascii_digit())),
-            // The name of who measured, not a word of a sentence.
-            Full => ["Linux full", "Linux still full", "commit full"].iter().any(|who| text.contains(who)),
+            OfLinux => {
+                text.split("Linux ").skip(1).any(|behind| behind.starts_with(|c: char| c.is_ascii_digit()))
+            }
         }
     }
 }
@@ -85,7 +76,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(told("6636\nLinux 6563"), ["Linux"]);
-        assert_eq!(told("6636\nLinux full 6563\nLinux still full 6540"), ["Linux", "Linux still", "full"]);
+        assert_eq!(told("6636\nLinux 6563\nLinux still 6540"), ["Linux", "Linux still"]);
         assert_eq!(told("a full queue"), Vec::<&str>::new());
     }
 }
