@@ -209,17 +209,30 @@ fn against_kernel(script: &Path, over: Overrides) -> io::Result<Outcome> {
 fn compared(script: &Path, over: Overrides) -> io::Result<Outcome> {
     let (mut outcome, differences) = lowwater_kernel::compare_file(script, over, ATTEMPTS)?;
     if !differences.lines.is_empty() {
-        let what = match differences.info_alone {
-            true => {
-                "the stack (-) and the kernel (+) send the same and answer calls otherwise, tell another TCP_INFO or count otherwise (a script says why it may: docs/drill.md)"
-            }
-            false => "the stack (-) and the kernel (+) do not send the same",
+        let known =
+            "known differences: docs/linux-differences.md; how a script says why it may: docs/drill.md";
+        let apart = differences.apart.what.join(" and ");
+        let (what, packets, told) = match differences.info_alone {
+            true => (
+                format!("the stack (-) and the kernel (+) send the same and differ in {apart} ({known})"),
+                Vec::new(),
+                differences.lines,
+            ),
+            false => (
+                format!("the stack (-) and the kernel (+) do not send the same from here on ({known})"),
+                differences.lines,
+                Vec::new(),
+            ),
         };
+        let line = differences.apart.line;
+        let source = lowwater_drill::read(script)?.lines().nth(line.saturating_sub(1)).map(str::to_owned);
         outcome.failure = Some(Box::new(lowwater_drill::Failure {
             script: script.display().to_string(),
-            line: 1,
-            what: what.to_owned(),
-            packets: differences.lines,
+            line,
+            source: source.unwrap_or_default().trim().to_owned(),
+            what,
+            packets,
+            told,
             over,
             ran: lowwater_drill::Ran::Compared,
             ..Default::default()
@@ -327,7 +340,7 @@ fn object(outcome: &Outcome) -> String {
         }),
         Some(f) => json!({
             "script": script, "ok": outcome.as_expected(), "line": (f.line > 0).then_some(f.line), "source": f.source, "what": f.what,
-            "expected": f.expected, "actual": f.actual, "packets": f.packets, "trace": f.trace,
+            "expected": f.expected, "actual": f.actual, "packets": f.packets, "told": f.told, "trace": f.trace,
             "printed": f.printed, "alone": f.alone(), "fails_because": outcome.fails_because,
             "by_chance": outcome.by_chance,
         }),

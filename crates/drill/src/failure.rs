@@ -33,6 +33,8 @@ pub struct Failure {
     pub actual: String,
     /// The last packets, in the script's own numbers, oldest first.
     pub packets: Vec<String>,
+    /// What two runs tell otherwise of the same packets, oldest first.
+    pub told: Vec<String>,
     /// The last records of the stack's flight recorder, oldest first.
     pub trace: Vec<String>,
     /// What print() in snippets said.
@@ -118,8 +120,13 @@ impl fmt::Display for Failure {
             writeln!(f, "  expected: {}", self.expected)?;
             writeln!(f, "  actual:   {}", self.actual)?;
         }
-        let parts =
-            [("last packets", &self.packets), ("last trace", &self.trace), ("printed", &self.printed)];
+        let packets = if self.ran == Ran::Compared { "packets" } else { "last packets" };
+        let parts = [
+            (packets, &self.packets),
+            ("told otherwise", &self.told),
+            ("last trace", &self.trace),
+            ("printed", &self.printed),
+        ];
         for (title, lines) in parts {
             if !lines.is_empty() {
                 writeln!(f, "  {title}:")?;

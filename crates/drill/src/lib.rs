@@ -33,7 +33,7 @@ pub use files::{Outcome, collect, drill_file, in_modes, read};
 pub use invocation::Invocation;
 pub use modes::left_out;
 pub use page::page;
-pub use run::{Transcript, is_compared};
+pub use run::{Apart, Transcript, is_compared};
 pub use steps::Steps;
 pub use target::{ORIGIN, Target, World};
 

@@ -200,7 +200,9 @@ fn packets_are_compared_in_all_that_the_script_says() {
         format!("{OPENED}+0 write(4, ..., 10) = 10\n+0 > P. 1:11(10) ack 1\n+.001 > . 11:11(0) ack 1\n");
     let failure = lowwater_drill::drill("x.pkt", &late).expect_err("it is not sent");
     assert!(
-        failure.what.contains("other flags; until its time, 0.") && failure.what.ends_with("none came"),
+        failure.what.contains("other flags; it came at 0.2")
+            && failure.what.contains(", and until the line's time, 0.0")
+            && failure.what.ends_with("none came"),
         "{failure}"
     );
     for line in

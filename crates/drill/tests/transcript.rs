@@ -1,5 +1,5 @@
 //! Transcripts of two runs: what is alike, what is told as a difference.
-use lowwater_drill::{Invocation, Transcript};
+use lowwater_drill::{Apart, Invocation, Transcript};
 
 /// A connection that sends 2,000 bytes, which nobody acknowledges. `rto` in microseconds, `wrote` in bytes; `device` stands in front.
 fn script(device: &str, rto: u32, wrote: u32) -> String {
@@ -44,6 +44,7 @@ fn another_number_is_told_with_what_stands_around_it() {
     let (a, b) = (script("--speed=0", 200_000, 2_000), script("--speed=0", 200_000, 1_999));
     let all = run(&a).differences(&run(&b), &a);
     assert!(!run(&a).same_packets(&run(&b)));
+    assert_eq!(run(&a).apart(&run(&b), &a), Apart { line: 10, what: vec!["packets"] });
     let at = all.iter().position(|line| line.starts_with('-')).expect("a difference");
     assert!(all[at - 1].ends_with("line 10: +0 write(4, ..., 2000) = 2000"), "{all:#?}");
     assert!(all[at].ends_with("P. 1:2001(2000) ack 1"), "{all:#?}");

@@ -16,7 +16,9 @@ use bytes::Bytes;
 use core::net::{IpAddr, SocketAddr};
 use lowwater_core::base::trace::Record;
 use lowwater_core::base::{Duration, Instant};
-use lowwater_drill::{Failure, Invocation, ORIGIN, Outcome, Overrides, Ran, Target, Transcript, World};
+use lowwater_drill::{
+    Apart, Failure, Invocation, ORIGIN, Outcome, Overrides, Ran, Target, Transcript, World,
+};
 use lowwater_os::netns::NetNs;
 use lowwater_os::{Clock, SockDiag};
 use lowwater_posix::{Call, CallId, Reply, Sent, Started};
@@ -52,6 +54,8 @@ pub struct Differences {
     pub times_alone: bool,
     /// The packets and their times are the same, and what calls, TCP_INFO or counters tell is not.
     pub info_alone: bool,
+    /// In what they differ, and where first.
+    pub apart: Apart,
 }
 
 impl Differences {
@@ -62,7 +66,7 @@ impl Differences {
             lines.insert(0, LATE.to_owned());
         }
         let info_alone = !lines.is_empty() && stack.sends_alike(kernel);
-        Self { lines, times_alone, info_alone }
+        Self { lines, times_alone, info_alone, apart: stack.apart(kernel, text) }
     }
 }
 
@@ -352,7 +356,9 @@ fn telling(mut runs: Vec<(Outcome, Differences)>) -> Option<(Outcome, Difference
 
 fn failed_by_the_stack(mut outcome: Outcome, kernel: &Outcome) -> Outcome {
     if let (Some(failure), Some(theirs)) = (&mut outcome.failure, &kernel.failure)
-        && (failure.line, &failure.what, &failure.actual) == (theirs.line, &theirs.what, &theirs.actual)
+        && (failure.line, &failure.actual) == (theirs.line, &theirs.actual)
+        // Of what did not come the kernel's run says until when it waited.
+        && theirs.what.strip_prefix(failure.what.as_str()).is_some_and(|more| more.is_empty() || more.starts_with(" until "))
     {
         failure.ran_on(Ran::Compared);
         // A script that cannot be read, or asks for what there is not, has shown nothing of either.

@@ -229,7 +229,27 @@ fn a_counter_that_differs_is_told_unless_the_script_says_why() {
             let lines = &differences.lines;
             lines.len() == 3 && lines.iter().zip(beginnings).all(|(line, with)| line.starts_with(with))
         };
-        assert!(runs.any(|differences| alone(&differences) && differences.info_alone));
+        // Which of the three it is that differs is said, and of which line it is.
+        let named = |apart: &lowwater_drill::Apart| apart.what == ["counters"] && apart.line > 1;
+        assert!(runs.any(|d| alone(&d) && d.info_alone && named(&d.apart)));
+    });
+}
+
+#[test]
+fn what_the_kernel_does_not_send_has_the_time_until_which_it_was_waited_for() {
+    if !lowwater_os::netns::net_admin() {
+        return;
+    }
+    let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+.01 > S 0:0(0) <...>\n";
+    in_file("unsent", text, |script| {
+        let outcome = lowwater_kernel::drill_file(script, Overrides::default(), 1).unwrap();
+        let failure = outcome.failure.expect("nothing is sent");
+        let told = failure.what.strip_prefix("this packet is not sent until ").expect("a time");
+        assert!(told.ends_with(", when the run stops waiting"), "{failure}");
+        // The stack, which nothing keeps waiting, fails it in the same way.
+        let (outcome, _) = lowwater_kernel::compare_file(script, Overrides::default(), 1).unwrap();
+        let failure = outcome.failure.expect("nothing is sent");
+        assert!(failure.what.starts_with("the stack and the kernel both fail it"), "{failure}");
     });
 }
 

@@ -98,8 +98,23 @@ impl Counted {
 /// Lines that name what differs in the end, `-` only in `a` and `+` only in `b`, below the line since which it does. Empty when nothing
 /// does. One that `b` does not know is left out: each kernel has more than those before it.
 pub(super) fn differences(a: &Counted, b: &Counted, text: &str) -> Vec<String> {
+    let told = apart(a, b, text).into_iter().flat_map(|(line, names)| {
+        let source = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim();
+        let head = format!("  counters in the end, which are apart when line {line} is over: {source}");
+        core::iter::once(head).chain(names.into_iter().flatten())
+    });
+    told.collect()
+}
+
+/// The first line since which a counter differs in the end.
+pub(super) fn first(a: &Counted, b: &Counted, text: &str) -> Option<usize> {
+    apart(a, b, text).into_keys().next()
+}
+
+/// What differs in the end, by the line since which it does.
+fn apart(a: &Counted, b: &Counted, text: &str) -> BTreeMap<usize, Vec<[String; 2]>> {
     if a.known.is_empty() {
-        return Vec::new();
+        return BTreeMap::new();
     }
     let unlike = told::unlike(text);
     let mut found: BTreeMap<usize, Vec<[String; 2]>> = BTreeMap::new();
@@ -114,12 +129,7 @@ pub(super) fn differences(a: &Counted, b: &Counted, text: &str) -> Vec<String> {
         let mine = if a.known.contains(name) { mine.to_string() } else { "is not counted".to_owned() };
         found.entry(since).or_default().push([format!("- {name} {mine}"), format!("+ {name} {theirs}")]);
     }
-    let told = found.into_iter().flat_map(|(line, names)| {
-        let source = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim();
-        let head = format!("  counters in the end, which are apart when line {line} is over: {source}");
-        core::iter::once(head).chain(names.into_iter().flatten())
-    });
-    told.collect()
+    found
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ use flow::Flows;
 use lowwater_core::base::Instant;
 use lowwater_core::base::trace::{Ev, Record};
 use net::Sniffed;
-pub use record::Transcript;
+pub use record::{Apart, Transcript};
 use std::path::Path;
 
 /// Records of the flight recorder and packets that a failure shows.

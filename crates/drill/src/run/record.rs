@@ -56,6 +56,15 @@ enum What {
     Sent(usize, Box<Wire>),
 }
 
+/// In what two transcripts of a script differ, and where first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// The first line that one has and the other has not, or after which they differ; 1 where there is none.
+    pub line: usize,
+    /// Each of what differs: packets alone, since what is told after them follows from them, or what calls answer, TCP_INFO, counters.
+    pub what: Vec<&'static str>,
+}
+
 impl Transcript {
     /// Microseconds from the beginning to the last line or packet.
     #[must_use]
@@ -174,6 +183,28 @@ impl Transcript {
         !(self.cut || other.cut) && steps.iter().all(|s| matches!(s, Step::Both(_)))
     }
 
+    /// In what this and another transcript of the same script differ, and where first.
+    #[must_use]
+    pub fn apart(&self, other: &Self, text: &str) -> Apart {
+        let mut steps = steps(&self.entries, &other.entries);
+        forgive(&mut steps, &self.entries, &other.entries);
+        if let Some(at) = steps.iter().position(|s| !matches!(s, Step::Both(_))) {
+            let line = |step: &Step| match step {
+                Step::Both(i) | Step::Here(i) => self.entries[*i].line(),
+                Step::There(j) => other.entries[*j].line(),
+            };
+            let line = steps[..=at].iter().rev().find_map(line);
+            return Apart { line: line.unwrap_or(1), what: vec!["packets"] };
+        }
+        let all = [
+            ("what calls answer", replied::first(&self.replied, &other.replied)),
+            ("TCP_INFO", told::first(&self.told, &other.told, text)),
+            ("counters", counts::first(&self.counted, &other.counted, text)),
+        ];
+        let line = all.iter().filter_map(|(_, line)| *line).min().unwrap_or_default().max(1);
+        Apart { line, what: all.iter().filter(|(_, line)| line.is_some()).map(|(what, _)| *what).collect() }
+    }
+
     /// What this and another transcript of the same script do not have in common, as lines with their surroundings: `-` only here, `+` only
     /// there. Empty when they are alike.
     #[must_use]
@@ -225,6 +256,13 @@ impl Entry {
                 let shown = Shown { window, tos: true, ttl: true, ..Shown::default() };
                 format!("{talk}: {}", Line(packet, shown))
             }
+        }
+    }
+
+    fn line(&self) -> Option<usize> {
+        match &self.what {
+            What::Line(line) => Some(*line),
+            What::Sent(..) => None,
         }
     }
 

@@ -58,10 +58,20 @@ impl Replied {
     }
 }
 
+/// Answers to the same call that differ.
+fn apart<'n>(a: &'n [Replied], b: &'n [Replied]) -> impl Iterator<Item = (&'n Replied, &'n Replied)> {
+    told::pairs(a, b, |replied| replied.line).filter(|(x, y)| x.said != y.said)
+}
+
+/// The first line whose call answers otherwise.
+pub(super) fn first(a: &[Replied], b: &[Replied]) -> Option<usize> {
+    apart(a, b).map(|(x, _)| x.line).min()
+}
+
 /// Lines that name what differs, `-` only in `a` and `+` only in `b`. Empty when nothing does.
 pub(super) fn differences(a: &[Replied], b: &[Replied], text: &str) -> Vec<String> {
     let mut out = Vec::new();
-    for (x, y) in told::pairs(a, b, |replied| replied.line).filter(|(x, y)| x.said != y.said) {
+    for (x, y) in apart(a, b) {
         let source = text.lines().nth(x.line.saturating_sub(1)).unwrap_or_default().trim();
         out.push(format!("  the call in line {}: {source}", x.line));
         out.push(format!("- {}", x.said));

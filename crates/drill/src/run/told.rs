@@ -69,6 +69,13 @@ pub(super) fn differences(a: &[Told], b: &[Told], text: &str) -> Vec<String> {
     differences_in(a, b, text, |_| true)
 }
 
+/// The first line after which a field differs.
+pub(super) fn first(a: &[Told], b: &[Told], text: &str) -> Option<usize> {
+    let unlike = unlike(text);
+    let differs = |x, y| fields(x, y, |name| !unlike.contains(&name)).is_some();
+    pairs(a, b, |told| (told.line, told.fd)).filter(|(x, y)| differs(x, y)).map(|(x, _)| x.line).min()
+}
+
 /// As [`differences`], without the fields that a clock decides.
 pub(super) fn differences_beyond_time(a: &[Told], b: &[Told], text: &str) -> Vec<String> {
     let timed = |name: &str| TIMES.iter().any(|(time, _)| *time == name);
