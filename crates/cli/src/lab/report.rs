@@ -1,7 +1,7 @@
 //! The report: one page that needs nothing beside it, with the tables and pictures of all runs that ended.
 use super::catalog::{Column, EXPERIMENTS, Experiment, report as parameters};
 use super::runs::Done;
-use super::{bounds, compare, picture, silent, table, words};
+use super::{bounds, compare, notes, picture, table, words};
 use serde_json::{Value, json};
 
 const PAGE: &str = include_str!("report/page.html");
@@ -50,7 +50,7 @@ fn section(experiment: &Experiment, done: &[&Done]) -> Value {
     let rows: Vec<_> = rows.collect();
     let abouts: Vec<_> = groups.into_iter().map(|(about, _)| about).collect();
     let verdicts = bounds::lines(done).map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>());
-    let verdicts: Vec<_> = verdicts.into_iter().flatten().chain(silent::lines(done)).collect();
+    let verdicts: Vec<_> = verdicts.into_iter().flatten().chain(notes::lines(done)).collect();
     let pictures = picture::all(experiment, done);
     let plan = &done[0].plan;
     let mut section = json!({

@@ -3,7 +3,7 @@ use super::catalog::{Column, EXPERIMENTS, Experiment, Measured, Pair};
 use super::compare::{self, Role};
 use super::runs::Done;
 use super::seeds::Spread;
-use super::{silent, words};
+use super::{notes, words};
 use comfy_table::{Cell, CellAlignment, Table};
 
 /// All tables of the runs, in the order of the catalog, none wider than `width`.
@@ -24,7 +24,7 @@ pub(super) fn all(done: &[Done], width: Option<usize>) -> String {
         }
         let begin = text.len();
         text.extend(super::bounds::lines(&done));
-        text.extend(silent::lines(&done));
+        text.extend(notes::lines(&done));
         text.extend(rounds(&done));
         text.extend(
             pairs(experiment, &done).into_iter().flat_map(|pairs| fitted(&pairs.heads, &pairs.rows, width)),

@@ -227,6 +227,29 @@ fn a_run_in_which_nothing_came_says_so_and_has_no_time() {
 }
 
 #[test]
+fn what_a_default_decides_of_bbr_is_said_until_it_is_set() {
+    let run = |more: &[&str]| {
+        let asked = ["lab", "run", "bulk", "--variant", "bbr/0%", "--set", "bytes=100000"];
+        say(&[&asked[..], more].concat()).ok().stdout
+    };
+    let note = "bbr: the 4 MiB of tcp_wmem are too few to leave STARTUP";
+    assert_eq!(run(&[]).matches(note).count(), 1);
+    assert!(!run(&["--alone", "--set", "tcp_wmem=4096 262144 64000000"]).contains(note));
+    assert!(!run(&["--alone", "--set", "tcp_congestion_control=reno"]).contains(note));
+}
+
+/// What the page tells of it: with the larger buffer most retransmissions are gone.
+#[test]
+fn a_larger_send_buffer_lets_bbr_leave_startup() {
+    let asked = ["lab", "run", "bulk", "--variant", "bbr/0%", "--json"];
+    let told = runs(&say(&[&asked[..], &["--set", "tcp_wmem=4096 262144 64000000"]].concat()).ok());
+    let times = told[1]["times"]["retrans_segs"].as_f64().expect("a number");
+    assert!(times < 0.5, "{told:?}");
+    let of = |figure: &str| told[0]["figures"][figure].as_f64().expect("a number");
+    assert!(of("dropped_packets") * 10.0 < of("retrans_segs"), "super-packets: {told:?}");
+}
+
+#[test]
 fn a_parameter_of_another_experiment_is_told_whose_it_is() {
     let ended = say(&["lab", "run", "bulk", "--set", "lowat=1"]);
     assert_eq!(ended.code(), Some(2), "{ended:?}");

@@ -46,6 +46,11 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             name: "bbr",
             about: "BBR, whose rate is what arrives and not what is lost",
             sets: &[("tcp_congestion_control", "bbr")],
+            note: Some((
+                "tcp_wmem",
+                "the 4 MiB of tcp_wmem are too few to leave STARTUP, in Linux as here, which makes a good part of its retransmissions and of its queue; \
+                 --set \"tcp_wmem=4096 262144 64000000\" shows how much (docs/congestion.md#bbr)",
+            )),
             ..Variant::PLAIN
         },
     ],
@@ -61,9 +66,14 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             figure: "elapsed_s",
             head: "seconds",
             unit: 1.0,
-            means: "seconds: from the first write to the last byte received",
+            means: "seconds: from the first write to the last byte received; the path's delay is on the way back, so that what fits into the first window does not wait for it",
         },
-        Column { figure: "retrans_segs", head: "retrans", unit: 1.0, means: "retrans: segments sent again" },
+        Column {
+            figure: "retrans_segs",
+            head: "retrans",
+            unit: 1.0,
+            means: "retrans: segments sent again (dropped_packets of --json counts packets, which have many segments where loss_percent is 0)",
+        },
         Column {
             figure: "srtt_ms",
             head: "srtt ms\nmean",

@@ -69,6 +69,8 @@ pub(crate) struct Variant {
     pub(crate) asked: bool,
     /// It runs once for each value of each parameter here.
     pub(crate) grid: &'static [Grid],
+    /// A setting whose default decides its figures, and what is to be said of them below a table as long as that is not set.
+    pub(crate) note: Option<Assigned>,
 }
 
 impl Variant {
@@ -84,6 +86,7 @@ impl Variant {
         full: false,
         asked: false,
         grid: &[],
+        note: None,
     };
 }
 
