@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Drill) -> Result<ExitCode, Failure> {
         return draw(args, seeds.clone());
     }
     over(args).check().map_err(Failure::usage)?;
-    let scripts = scripts(&args.paths)?;
+    let scripts = scripts(&args.paths, args.json)?;
     if args.kernel
         && let Err(lack) = kernel_available()
     {
@@ -95,8 +95,8 @@ fn command(paths: &[PathBuf]) -> String {
 }
 
 /// The scripts in the order of the paths. A path that cannot be had stands among them and fails when its turn comes, so that those behind
-/// it still run; where there is no other, nothing runs.
-fn scripts(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Option<io::Error>)>, Failure> {
+/// it still run; where there is no other, nothing runs, but who reads objects gets one of each all the same.
+fn scripts(paths: &[PathBuf], json: bool) -> Result<Vec<(PathBuf, Option<io::Error>)>, Failure> {
     let mut scripts = Vec::new();
     for path in paths {
         match lowwater_drill::collect(std::slice::from_ref(path)) {
@@ -108,7 +108,7 @@ fn scripts(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Option<io::Error>)>, Failu
         let places: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         return Err(Failure::usage(format!("there is no script (*.pkt) below {}", places.join(", "))));
     }
-    if scripts.iter().all(|(_, e)| e.is_some()) {
+    if !json && scripts.iter().all(|(_, e)| e.is_some()) {
         let told = |(path, e): &(PathBuf, Option<io::Error>)| {
             let why = e.as_ref().map(|e| why_unreadable(path, e)).unwrap_or_default();
             format!("{}: {why}", path.display())

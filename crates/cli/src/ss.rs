@@ -8,6 +8,28 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+/// States by the words of the file, as Linux's `ss` shows them.
+const STATES: [(&str, &str); 18] = [
+    ("Established", "ESTAB"),
+    ("SynSent", "SYN-SENT"),
+    ("SynRecv", "SYN-RECV"),
+    ("FinWait1", "FIN-WAIT-1"),
+    ("FinWait2", "FIN-WAIT-2"),
+    ("TimeWait", "TIME-WAIT"),
+    ("Close", "UNCONN"),
+    ("CloseWait", "CLOSE-WAIT"),
+    ("LastAck", "LAST-ACK"),
+    ("Listen", "LISTEN"),
+    ("Closing", "CLOSING"),
+    ("Closed", "CLOSED"),
+    ("CookieWait", "COOKIE_WAIT"),
+    ("CookieEchoed", "COOKIE_ECHOED"),
+    ("ShutdownPending", "SHUTDOWN_PENDING"),
+    ("ShutdownSent", "SHUTDOWN_SENT"),
+    ("ShutdownReceived", "SHUTDOWN_RECEIVED"),
+    ("ShutdownAckSent", "ACK_SENT"),
+];
+
 /// Where the counts of sockets are.
 const SUMMARY: &str = "Sockstat";
 
@@ -73,6 +95,9 @@ fn table(sockets: &[(&str, &Value)], info: bool) -> String {
     for (netid, socket) in sockets {
         let mut row = vec![(*netid).to_owned()];
         row.extend(names.map(|name| field(socket, name)));
+        if let Some((_, shown)) = STATES.iter().find(|(state, _)| *state == row[1]) {
+            (*shown).clone_into(&mut row[1]);
+        }
         rows.push(row);
     }
     let widths: Vec<usize> =
@@ -136,8 +161,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "Netid  State        Recv-Q  Send-Q  Local Address:Port  Peer Address:Port",
-                "sctp   Established  0       12      10.0.0.1:7          10.0.0.2:40000",
+                "Netid  State  Recv-Q  Send-Q  Local Address:Port  Peer Address:Port",
+                "sctp   ESTAB  0       12      10.0.0.1:7          10.0.0.2:40000",
             ]
         );
         let full = table(&[("sctp", &assoc)], true);
@@ -160,6 +185,22 @@ mod tests {
         (stack.tcp_alloc, stack.tcp_mem, stack.udp_inuse) = (5, 3, 1);
         assert_eq!(summary(&counts), stack.to_string());
         assert!(summary(&counts).contains("TCP: inuse 4 orphan 2 tw 1 alloc 5 mem 3\n"));
+    }
+
+    #[test]
+    fn every_state_is_shown_in_the_word_of_linux() {
+        use lowwater_core::{sctp, tcp};
+        let shown = |state: String| {
+            let told = table(&[("tcp", &json!({ "state": state }))], false);
+            told.lines().nth(1).and_then(|row| row.split_whitespace().nth(1)).expect("a state").to_owned()
+        };
+        for state in tcp::State::ALL {
+            assert_eq!(shown(format!("{state:?}")), state.name());
+        }
+        for state in sctp::State::ALL {
+            let known = STATES.iter().any(|(own, _)| *own == format!("{state:?}"));
+            assert!(known && shown(format!("{state:?}")) != format!("{state:?}"));
+        }
     }
 
     #[test]

@@ -65,6 +65,14 @@ impl Asked {
         words.join(" ")
     }
 
+    /// All chance: "seed 1", or "seeds 1 to 3". Behind the largest comes 0.
+    pub(crate) fn seeds_text(&self) -> String {
+        match self.seeds {
+            1 => format!("seed {}", self.seed),
+            n => format!("seeds {} to {}", self.seed, self.seed.wrapping_add(n - 1)),
+        }
+    }
+
     /// What is not as in the catalog.
     pub(crate) fn changed(&self) -> Option<String> {
         let list = |pairs: &mut dyn Iterator<Item = (&str, &str)>| {
@@ -201,6 +209,10 @@ mod tests {
         assert_eq!(alone.changed().as_deref(), Some("in all runs: flows=8"));
         let often = Asked { seed: 4, seeds: 3, ..Asked::default() };
         assert_eq!(often.command("bulk"), "lowwater lab run bulk --seed 4 --seeds 3");
+        assert_eq!(
+            (often.seeds_text(), Asked::default().seeds_text()),
+            ("seeds 4 to 6".into(), "seed 1".into())
+        );
         let said = "medians of 3 seeds, 4 to 6; below each the least and the most; samples over time are of the first";
         assert_eq!(often.changed().as_deref(), Some(said));
         let short = Asked { shorter: &[("warmup_s", "3")], ..Asked::default() };

@@ -216,7 +216,7 @@ pub(super) fn lines(done: &[&Done]) -> Option<String> {
 
 /// Runs that Linux's figures in the catalog would be of, had nobody made them others.
 fn others(done: &[&Done]) -> Vec<String> {
-    let known = done.iter().filter(|d| !d.plan.variant.linux.is_empty());
+    let known = done.iter().filter(|d| !(d.plan.variant.linux.is_empty() && d.plan.variant.still.is_empty()));
     let names = |given: Given| {
         let made = known.clone().filter(|d| d.plan.given == given && d.plan.linux_now.is_empty());
         made.map(|d| d.plan.called()).collect::<Vec<_>>().join(", ")
@@ -226,7 +226,7 @@ fn others(done: &[&Done]) -> Vec<String> {
     if !another.is_empty() {
         lines.push(format!("not compared: {another}: {ANOTHER}"));
     }
-    if !shorter.is_empty() && done.iter().any(|d| !d.plan.experiment.shows.is_empty()) {
+    if !shorter.is_empty() {
         let name = done[0].plan.experiment.name;
         lines.push(format!("not compared: {SHORTER}: lowwater lab run {name}"));
     }
@@ -276,15 +276,16 @@ fn verdicts(done: &[&Done]) -> Option<String> {
 /// The bounds of what was compared, each with its figures: one of a single side says so, since what is far from Linux's on the other side is
 /// within it.
 fn bounds(done: &[&Done]) -> String {
-    let mut all: Vec<(Bound, Vec<&str>)> = Vec::new();
-    for OutOfBounds { shown, .. } in done.iter().flat_map(|d| compared(d)) {
-        match all.iter_mut().find(|(bound, _)| *bound == shown.bound) {
-            Some((_, figures)) if figures.contains(&shown.figure) => {}
-            Some((_, figures)) => figures.push(shown.figure),
-            None => all.push((shown.bound, vec![shown.figure])),
+    let mut all: Vec<(Bound, Vec<String>)> = Vec::new();
+    for out in done.iter().flat_map(|d| compared(d)) {
+        let (bound, name) = (out.shown.bound, out.name());
+        match all.iter_mut().find(|(known, _)| *known == bound) {
+            Some((_, figures)) if figures.contains(&name) => {}
+            Some((_, figures)) => figures.push(name),
+            None => all.push((bound, vec![name])),
         }
     }
-    let told = |(bound, figures): &(Bound, Vec<&str>)| format!("{} {}", figures.join(", "), bound.words());
+    let told = |(bound, figures): &(Bound, Vec<String>)| format!("{} {}", figures.join(", "), bound.words());
     all.iter().map(told).collect::<Vec<_>>().join("; ")
 }
 
@@ -480,7 +481,7 @@ mod tests {
         let fine = lines(&[&ran(&[("ip_out_requests", 176.0)], &[])]);
         assert_eq!(
             fine.as_deref(),
-            Some("out of bounds beside Linux: none of 1 figures (ip_out_requests within 10 % of Linux's)")
+            Some("out of bounds beside Linux: none of 1 figures (IpOutRequests within 10 % of Linux's)")
         );
     }
 
@@ -493,8 +494,8 @@ mod tests {
         assert_eq!(
             lines(&[&as_linux, &as_linux]).as_deref(),
             Some(
-                "out of bounds beside Linux: none of 6 figures (ip_out_requests within 10 % of Linux's; \
-                 tcp_out_segs within 1 % of Linux's; elapsed_s at most 1.02 times Linux's)"
+                "out of bounds beside Linux: none of 6 figures (IpOutRequests within 10 % of Linux's; \
+                 TcpOutSegs within 1 % of Linux's; seconds at most 1.02 times Linux's)"
             )
         );
         let words = [Bound::AtMost(1.0), Bound::AtLeast(0.98)].map(Bound::words);

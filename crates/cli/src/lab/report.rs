@@ -29,6 +29,7 @@ fn data(done: &[Done], partial: Option<(usize, usize)>) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "seed": done.first().map(|d| d.plan.seed),
+        "seeds": done.first().map(|d| d.plan.asked.seeds_text()),
         "partial": partial.map(|(ended, planned)| format!("Stopped: this is partial, {ended} of {planned} runs.")),
         "experiments": experiments.collect::<Vec<_>>(),
     })

@@ -84,7 +84,15 @@ impl Plan {
 
     /// What the variant is, with what takes the place of its own.
     pub(crate) fn about(&self) -> String {
-        self.filled(self.variant.about) + &with(&self.replaced)
+        let about = self.variant.about;
+        let own = |(key, _): &(String, String)| {
+            self.variant.sets.iter().any(|(own, _)| own == key) && !about.contains(&format!("{{{key}}}"))
+        };
+        // What the variant is made of is not so any more, and its words, which have not the value of this run, would be of another one.
+        if self.replaced.iter().any(own) {
+            return format!("as {}, but{}", self.variant.name, with(&self.replaced));
+        }
+        self.filled(about) + &with(&self.replaced)
     }
 
     /// A text of the catalog with the parameters of this run.
@@ -118,7 +126,8 @@ impl Plan {
     /// (and a line below the table says where it is).
     pub(crate) fn beside(&self) -> Then {
         match self.given {
-            Given::Times => self.then().map(|(who, _)| (who, &[][..])),
+            // Those of runs beside it that are as long have the names without "full".
+            Given::Times => [("Linux", &[]), ("Linux still", &[]), ("commit", &[])],
             Given::Nothing | Given::More => self.then(),
         }
     }

@@ -132,6 +132,12 @@ fn drill_says_where_it_has_looked_for_a_script_and_what_it_takes() {
     let ended = say(&["drill", "/dev/null"]);
     let text = format!("lowwater: /dev/null: it cannot be read: this is no regular file: {hint}");
     assert_eq!((ended.code(), ended.stderr), (Some(1), text));
+    // Who reads objects gets one.
+    let ended = say(&["drill", "--json", "nowhere.pkt"]);
+    let told: Value = serde_json::from_str(&ended.stdout).expect("an object");
+    assert_eq!((ended.code(), &told["script"], &told["ok"]), (Some(1), &"nowhere.pkt".into(), &false.into()));
+    let why = told["what"].as_str().expect("why");
+    assert!(why.contains("no such file or directory") && ended.stderr.is_empty(), "{ended:?}");
     // One among others says so in its turn.
     let dir = Dir::new();
     std::fs::write(dir.join("a.pkt"), "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n").expect("writable");

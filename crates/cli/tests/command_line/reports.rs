@@ -64,10 +64,10 @@ fn ss_shows_what_serve_has_written() {
     assert!(ended.stderr.contains("7 more are not in"), "{ended:?}");
     let all = ended.stdout;
     assert_eq!(all.lines().count(), 3, "{all}");
-    assert!(all.contains("tcp    Established") && all.contains("sctp   Established"), "{all}");
+    assert!(all.contains("tcp    ESTAB") && all.contains("sctp   ESTAB"), "{all}");
     for only in ["--tcp", "-t", "-ti"] {
         let shown = say(&["ss", only, &name]).ok().stdout;
-        assert!(shown.contains("tcp    Established") && !shown.contains("sctp"), "{only}: {shown}");
+        assert!(shown.contains("tcp    ESTAB") && !shown.contains("sctp"), "{only}: {shown}");
     }
     let one: Value =
         serde_json::from_str(&say(&["ss", "--sctp", "--json", &name]).ok().stdout).expect("JSON");

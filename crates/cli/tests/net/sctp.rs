@@ -143,7 +143,7 @@ fn a_transfer_for_a_time_shows_in_ss_and_ends_in_good_order_at_ctrl_c() {
         let name = served.dir.join("stats.json").display().to_string();
         let shown = run(&mut lowwater(["ss", "-i", "--sctp", &name]), LIMIT).ok().stdout;
         assert!(
-            shown.contains("sctp   Established")
+            shown.contains("sctp   ESTAB")
                 && shown.contains("path 10.9.1.2 from 10.9.0.2: active, primary")
                 && shown.contains("; cubic"),
             "{shown}"

@@ -201,7 +201,7 @@ function sectionOf(experiment) {
 }
 
 document.getElementById("made").append(
-  `${data.partial ? `${data.partial} ` : ""}Made by lowwater ${data.version}, in virtual time from seed ${data.seed}. What words mean stands below each table. `
+  `${data.partial ? `${data.partial} ` : ""}Made by lowwater ${data.version}, in virtual time from ${data.seeds}. What words mean stands below each table. `
   + `Bars: ours, Linux's, and what the commit reports that an experiment comes from. Click a name below a picture to hide its line, drag to enlarge, double-click to go back.`);
 const sections = data.experiments.map(sectionOf);
 document.getElementById("contents").append(...data.experiments.map((e) => make("a", { href: `#${e.name}` }, e.name)));
