@@ -15,6 +15,8 @@ pub(crate) struct Asked {
     pub(crate) full: Vec<&'static str>,
     /// Names that `--base` gave.
     pub(crate) base: Vec<String>,
+    /// What `--base` gave beside another value of `--set`.
+    pub(crate) against: Vec<(String, String)>,
     /// Names of settings that runs as they are have too.
     pub(crate) both: Vec<String>,
     /// `--alone`.
@@ -34,6 +36,7 @@ impl Default for Asked {
             shorter: &[],
             full: Vec::new(),
             base: Vec::new(),
+            against: Vec::new(),
             both: Vec::new(),
             alone: false,
             seed: 1,
@@ -52,6 +55,9 @@ impl Asked {
             self.set
                 .iter()
                 .map(|(key, value)| format!("{} {}", option(key), quoted(&format!("{key}={value}")))),
+        );
+        words.extend(
+            self.against.iter().map(|(key, value)| format!("--base {}", quoted(&format!("{key}={value}")))),
         );
         if self.alone {
             words.push("--alone".to_owned());
@@ -101,6 +107,10 @@ impl Asked {
         };
         let parts = [
             ("changed by --set: ", set),
+            (
+                "compared with ",
+                list(&mut self.against.iter().map(|(key, value)| (key.as_str(), value.as_str()))),
+            ),
             ("in all runs: ", both),
             ("shortened: ", shorter),
             ("medians of ", repeated),

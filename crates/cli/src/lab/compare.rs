@@ -30,6 +30,11 @@ pub(super) fn stays<'a>(mut grids: impl Iterator<Item = &'a Grid>, base: &[Strin
     SIZES.contains(&key) || base.iter().any(|own| own == key) || grids.any(|grid| grid.key == key)
 }
 
+/// Settings of `--base` that `--set` gives another value: the two values are compared.
+pub(super) fn against(options: &LabOptions) -> impl Iterator<Item = &(String, String)> {
+    options.base.iter().filter(|pair| !options.set.contains(pair))
+}
+
 fn is_kept(plan: &Plan, key: &str) -> bool {
     stays(plan.experiment.grid.iter().chain(plan.variant.grid), &plan.asked.base, key)
 }
@@ -42,7 +47,8 @@ fn asked(plan: &Plan) -> impl Iterator<Item = &(String, String)> {
 
 /// The run without what is asked about, where that is another one.
 fn as_it_is(plan: &Plan, options: &LabOptions, shorter: bool) -> Option<Plan> {
-    let kept = options.set.iter().filter(|(key, _)| is_kept(plan, key)).cloned().collect();
+    let kept = options.set.iter().filter(|(key, _)| is_kept(plan, key));
+    let kept = kept.chain(&plan.asked.against).cloned().collect();
     let bare = LabOptions { set: kept, ..options.clone() };
     let all = plan.experiment.plan(std::iter::once(plan.variant), &bare, shorter).ok()?;
     let mut own = all.into_iter().find(|own| own.name == plan.name)?;

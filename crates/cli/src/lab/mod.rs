@@ -43,7 +43,9 @@ pub(crate) fn names() -> Vec<&'static str> {
 pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
     let LabOptions { set, base, .. } = &mut lab.options;
     set.iter_mut().chain(base.iter_mut()).for_each(|(key, _)| *key = near::short(key).to_owned());
-    set.extend_from_slice(base);
+    let both = |(key, _): &&(String, String)| !set.iter().any(|(own, _)| own == key);
+    let kept: Vec<_> = base.iter().filter(both).cloned().collect();
+    set.extend(kept);
     let (experiments, short) = match lab.action {
         Some(LabAction::List { names }) => {
             let usual = LabOptions { json: lab.options.json, ..LabOptions::default() };
@@ -144,6 +146,12 @@ fn plan(
     short: bool,
 ) -> Result<Vec<Plan>, Failure> {
     contradiction(&options.set)?;
+    contradiction(&options.base)?;
+    if let Some((key, _)) = compare::against(options).next().filter(|_| options.alone) {
+        return Err(Failure::usage(format!(
+            "{key} is set by --base and by --set, which compares the two; --alone compares nothing"
+        )));
+    }
     for (key, _) in &options.set {
         if !experiments.iter().any(|e| e.knows(key)) {
             return Err(Failure::usage(catalog::unknown(experiments, key)));

@@ -72,6 +72,7 @@ impl Plan {
     pub(crate) fn label(&self) -> String {
         match &self.role {
             Role::Alone => self.name.clone() + &with(&self.replaced),
+            Role::AsItIs if !self.asked.against.is_empty() => self.name.clone() + &with(&self.asked.against),
             Role::AsItIs => format!("{}{} as it is", self.name, with(&self.replaced)),
             Role::Changed(by) => self.name.clone() + &with(by),
         }

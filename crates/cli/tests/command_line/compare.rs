@@ -121,6 +121,30 @@ fn what_is_given_as_the_base_is_in_both() {
 }
 
 #[test]
+fn two_values_of_one_parameter_are_compared() {
+    let words = ["lab", "run", "bulk", "--variant", "cubic/0%", "--set", "bytes=3000000"];
+    let values = ["--base", "rate_mbps=20", "--set", "rate_mbps=50"];
+    let told = runs(&say(&[&words[..], &values, &["--json"]].concat()).ok());
+    let of = |key: &str| told.iter().map(|run| run["params"][key].clone()).collect::<Vec<_>>();
+    assert_eq!((of("rate_mbps"), of("bytes")), (vec![20.into(), 50.into()], vec![3_000_000.into(); 2]));
+    assert!(told[1]["times"]["goodput_mbps"].as_f64() > Some(1.5), "{told:?}");
+    let table = say(&[&words[..], &values].concat()).ok().stdout;
+    assert!(
+        table.contains("changed by --set: rate_mbps=50; compared with rate_mbps=20; in all runs: "),
+        "{table}"
+    );
+    assert!(table.contains("│ with rate_mbps=20 ") && !table.contains("as it is"), "{table}");
+    let dir = Dir::new();
+    let file = dir.join("page.html").display().to_string();
+    say(&[&words[..], &values, &["--report", &file]].concat()).ok();
+    let (data, _) = report(&std::fs::read_to_string(&file).expect("it was written"));
+    let command = data["experiments"][0]["command"].as_str().expect("a command");
+    assert!(command.contains("--base rate_mbps=20") && command.contains("--set rate_mbps=50"), "{command}");
+    let ended = say(&[&words[..], &values, &["--alone"]].concat());
+    assert!(ended.code() == Some(2) && ended.stderr.contains("--alone compares nothing"), "{ended:?}");
+}
+
+#[test]
 fn what_changes_nothing_runs_once_and_is_told() {
     let same =
         ["small-queues", "--variant", "tsq-1gbit", "--set", "tcp_limit_output_bytes=1048576", "--json"];

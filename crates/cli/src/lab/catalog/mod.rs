@@ -9,7 +9,7 @@ mod small_queues;
 mod tso_autosize;
 
 use super::asked::{Asked, filled};
-use super::compare::{Role, stays};
+use super::compare::{Role, against, stays};
 use super::near::near;
 use super::picture::Picture;
 use super::runs::{Given, Plan};
@@ -270,7 +270,9 @@ impl Experiment {
     /// What of the command line is for this experiment.
     fn asked(&self, variants: &[&Variant], options: &LabOptions, shorter: Settings) -> Asked {
         let own = |name: &&String| self.variants.iter().any(|v| name.split('/').next() == Some(v.name));
-        let base: Vec<_> = options.base.iter().map(|(key, _)| key.clone()).collect();
+        let against: Vec<_> = against(options).filter(|(key, _)| self.knows(key)).cloned().collect();
+        let base = options.base.iter().filter(|pair| options.set.contains(pair));
+        let base: Vec<_> = base.map(|(key, _)| key.clone()).collect();
         // What names the runs of one variant may be what another is asked about.
         let both = |key: &&String| variants.iter().all(|v| stays(self.grid.iter().chain(v.grid), &base, key));
         Asked {
@@ -281,6 +283,7 @@ impl Experiment {
             both: options.set.iter().map(|(key, _)| key).filter(both).cloned().collect(),
             alone: options.alone,
             base: base.clone(),
+            against,
             seed: options.seed,
             seeds: options.seeds,
         }
