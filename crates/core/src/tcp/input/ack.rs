@@ -128,13 +128,25 @@ impl Conn {
 
     /// Hands the facts to the sender.
     pub(super) fn acknowledge(&mut self, cx: &mut Cx<'_>, seg: &Segment, window_taken: bool) -> AckOut {
+        // What left with SACK blocks was shorter than the segments by which all of this counts (`mss_cache`).
+        let mss = self.mss();
+        self.acknowledge_by(cx, seg, window_taken, mss)
+    }
+
+    /// The same, counted by segments of `mss` bytes.
+    pub(super) fn acknowledge_by(
+        &mut self,
+        cx: &mut Cx<'_>,
+        seg: &Segment,
+        window_taken: bool,
+        mss: u16,
+    ) -> AckOut {
         let sack: SmallVec<[(Seq, Seq); SACK_BLOCKS_MAX]> = if self.peer.sack {
             seg.options.sack.iter().map(|(left, right)| (Seq(left), Seq(right))).collect()
         } else {
             SmallVec::new()
         };
-        // What left with SACK blocks was shorter than the segments by which all of this counts (`mss_cache`).
-        self.tx.set_mss(self.mss());
+        self.tx.set_mss(mss);
         let (tsecr, child) = (self.echo_of(seg), self.is_child());
         let crossed = self.state != State::SynSent && self.tx.una_offset() == 0;
         let queued = self.tx.flight().wmem_queued();

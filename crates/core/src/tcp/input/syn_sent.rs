@@ -92,13 +92,14 @@ impl Conn {
         self.tx.note_window(self.snd.wnd);
         // Without SACK, Loss after a timeout of the SYN would hold until more than the SYN is acknowledged.
         self.tx.set_sack(self.peer.sack);
-        self.acknowledge(cx, seg, true);
+        let mss = self.mss_of_answer(cx);
+        self.acknowledge_by(cx, seg, true, mss);
         self.note_idle(cx);
         self.snd.up = self.tx.snd_una();
         self.set_state(cx, State::Established);
-        let (cwnd, settled) = (self.path.window.cwnd, self.path.pmtu.mss(self.syn_option_bytes()));
+        let cwnd = self.path.window.cwnd;
         self.establish(cx, Some(self.syn_option_bytes()));
-        self.rate_of_answer(cx, cwnd, settled);
+        self.rate_of_answer(cx, cwnd, mss);
         // The window of a SYN is not scaled, that of what follows may be (`tcp_finish_connect`).
         self.rx.set_foreseen(self.peer.snd_wscale == 0);
         let refused = self.fast_syn_answered(cx, seg);
@@ -120,19 +121,29 @@ impl Conn {
         self.out.try_send(self.default_hold());
     }
 
-    /// The rate is that of the window `cwnd` in which our SYN was acknowledged, and of segments with the options that it asked for: what
-    /// the peer takes of these is looked at later. As long as its window is shut, segments are still the `settled` ones
-    /// (`tcp_ack_update_window`).
-    fn rate_of_answer(&mut self, cx: &Cx<'_>, cwnd: u32, settled: u16) {
+    /// The size of segments by which the acknowledgement of our SYN counts, and by which a controller sets its first rate: the peer has named
+    /// the largest that it takes, and the options are those that our SYN asked for, since what the peer takes of these is looked at later. As
+    /// long as its window is shut, segments are the ones that the SYN was sent with (`tcp_ack_update_window`, `tcp_sync_mss`).
+    fn mss_of_answer(&self, cx: &Cx<'_>) -> u16 {
         let (asked, max_window) = (self.syn_option_bytes(), self.tx.max_window());
-        let unused = asked.saturating_sub(self.peer.data_option_bytes());
-        let mss = if max_window == 0 { settled } else { self.path.pmtu.mss_within(asked, max_window) };
-        let probing =
-            self.path.plpmtud.as_ref().map(|search| search.mss(&self.path.pmtu).saturating_sub(unused));
+        let mut pmtu = self.path.pmtu;
+        if max_window == 0 {
+            return pmtu.mss(asked);
+        }
+        pmtu.set_peer_mss(Some(self.peer.mss_clamp));
+        pmtu.set_base_mss(cx.sysctl.tcp_base_mss);
+        let mss = pmtu.mss_within(asked, max_window);
+        // The search for the MTU has begun with the SYN (`tcp_connect_init`).
+        let searches = cx.sysctl.tcp_mtu_probing > 1;
+        if searches { mss.min(pmtu.mss_at(pmtu.mtu_of(pmtu.base_mss(), asked), asked)) } else { mss }
+    }
+
+    /// The rate is that of the window `cwnd` in which our SYN was acknowledged, and of segments of `mss` bytes, as then.
+    fn rate_of_answer(&mut self, cx: &Cx<'_>, cwnd: u32, mss: u16) {
         // Below what the route asks for where SYNs were lost; the route itself counts from here on.
         let now = self.path.window.cwnd;
         self.path.window.cwnd = if now < self.options.initial_cwnd() { cwnd.min(now) } else { cwnd };
-        self.path.update_pacing_rate(cx, probing.map_or(mss, |probing| mss.min(probing)), 0);
+        self.path.update_pacing_rate(cx, mss, 0);
         self.path.window.cwnd = now;
     }
 
