@@ -177,8 +177,11 @@ impl Conn {
         );
         // RFC 6298 section 5.7, where the handshake gave no sample.
         self.path.rtt.fall_back();
-        // The first packets have the size for the rate that the handshake showed (`tcp_rcv_state_process`).
-        self.path.update_pacing_rate(cx, mss, 0);
+        // The first packets have the size for the rate that the handshake showed (`tcp_rcv_state_process`). What was accepted with its SYN has
+        // none until its handshake is complete, unless the controller sets it (`tcp_fastopen_create_child`).
+        if !fast {
+            self.path.update_pacing_rate(cx, mss, 0);
+        }
         self.expand_sndbuf(cx);
         self.arm_keepalive(cx);
     }
