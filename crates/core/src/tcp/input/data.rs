@@ -134,8 +134,10 @@ impl Conn {
             }
             State::FinWait1 => {
                 self.rx.ack.send_now();
-                if self.tx.queue_ref().unsent_bytes() > 0 {
-                    // It leaves before what the same segment lets go (`tcp_fin`).
+                let shuts = self.out.early.as_ref().is_some_and(|early| early.new);
+                if self.tx.queue_ref().unsent_bytes() > 0 && !shuts {
+                    // It leaves before what the same segment lets go (`tcp_fin`), and behind a FIN that waited for the handshake alone
+                    // (`tcp_shutdown` in `tcp_rcv_state_process`).
                     let ack = self.pure_ack(cx);
                     self.out.reset = Some(Box::new(ack));
                 }
