@@ -82,7 +82,9 @@ impl Host {
         let taken = if read.has(MSG_PEEK) { self.peek(id, &read, p)? } else { self.take_data(id, &read, p)? };
         let waiting = self.queues(id).recv.saturating_sub(self.peek_from(&read)?);
         if read.want == 0 {
-            self.stack.tcp_recv(self.now, id, &mut [], true)?;
+            // A place behind all that waits has nothing to be met.
+            let from = u32::try_from(self.peek_from(&read)?).unwrap_or(u32::MAX);
+            self.stack.tcp_peek(self.now, id, from, &mut [])?;
             // Who has waited for nothing has it, whatever has come (`tcp_recvmsg_locked`).
             if p.begun {
                 return Ok(Some(Reply::ok(0)));
@@ -213,7 +215,7 @@ impl Host {
         let waiting = self.queues(id).recv.saturating_sub(from.into());
         let there = usize::try_from(waiting).unwrap_or(usize::MAX).min(read.want);
         if there > read.good && !read.has(MSG_TRUNC) {
-            self.stack.tcp_recv(self.now, id, &mut [], true)?;
+            self.meet_nothing(id)?;
             return Err(Errno::EFAULT);
         }
         if there == 0 {
@@ -232,6 +234,13 @@ impl Host {
         Ok(n)
     }
 
+    /// Who can take nothing has been a reader all the same (`tcp_cleanup_rbuf`), but none whose pace is measured: a look from behind all that
+    /// waits.
+    fn meet_nothing(&mut self, id: SocketId) -> Result<(), Errno> {
+        self.stack.tcp_peek(self.now, id, u32::MAX, &mut [])?;
+        Ok(())
+    }
+
     /// Takes what waits, as much as is still asked for; how much the call has altogether.
     fn take_data(&mut self, id: SocketId, read: &Read, p: &mut Progress) -> Result<usize, Errno> {
         let there = usize::try_from(self.queues(id).recv).unwrap_or(usize::MAX);
@@ -247,8 +256,7 @@ impl Host {
         }
         let keep = !read.has(MSG_TRUNC);
         if keep && p.done + some > read.good {
-            // Who can take nothing has been a reader all the same (`tcp_cleanup_rbuf`).
-            self.stack.tcp_recv(self.now, id, &mut [], true)?;
+            self.meet_nothing(id)?;
             return if p.done > 0 { Ok(p.done) } else { Err(Errno::EFAULT) };
         }
         let data = &mut p.data;

@@ -305,8 +305,7 @@ impl RcvWindow {
     pub fn offer(&self, sysctl: &Sysctl, charge: u32, rcv_mss: u32) -> Offer {
         let allowed = self.ratio.win_from_space(self.buf.bytes);
         let full = self.clamp.min(allowed);
-        // A threshold below the MSS must not keep a small buffer shut for ever.
-        let mss = rcv_mss.min(full).min(self.ssthresh);
+        let mss = rcv_mss.min(full);
         if mss == 0 {
             return Offer { wnd: 0, tight: false };
         }
@@ -321,7 +320,9 @@ impl RcvWindow {
             return Offer { wnd: 0, tight };
         }
         let free = free.min(self.ssthresh);
-        let wnd = if self.scale > 0 { self.align(free) } else { self.unscaled(free, mss, full) };
+        // A threshold below the MSS must not keep a small buffer shut once it was read.
+        let step = mss.min(self.ssthresh.max(1));
+        let wnd = if self.scale > 0 { self.align(free) } else { self.unscaled(free, step, full) };
         Offer { wnd, tight }
     }
 

@@ -5,13 +5,14 @@ use bytes::Bytes;
 
 impl Receiver {
     /// Copies received bytes from `skip` on, which stay. Returns how many. May make an ACK due, as what waits for a reader leaves after a
-    /// look too.
+    /// look too, and after one that is for nothing.
     pub fn peek(&mut self, cx: &mut Cx<'_>, skip: u32, buf: &mut [u8]) -> usize {
         let (step, max) = self.up_to_mark(skip, buf.len());
         let n = self.intake.queue.peek(skip as usize + usize::from(step), &mut buf[..max]);
         cx.count.own.payload_copied_out += n as u64;
-        if n > 0 {
-            // A look ends a measure of the reader's pace as a read does, though nothing is taken (`tcp_rcv_space_adjust`).
+        if n > 0 || (buf.is_empty() && self.intake.queue.readable_bytes() > skip) {
+            // A look ends a measure of the reader's pace as a read does, though nothing is taken, and so does who meets data and asks for none
+            // of it (`tcp_rcv_space_adjust`).
             self.intake.grow_for_reader(cx);
         }
         self.cleanup(cx, n > 0, self.is_shut());
