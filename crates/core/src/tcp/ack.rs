@@ -156,7 +156,8 @@ impl Work<'_, '_> {
                     self.ack.facts &= !fact::ORIG_SACK_ACKED;
                 }
             } else if reord < fack {
-                self.recovery.check_reordering(&mut self.e, reord, false);
+                let late = reord..self.e.flight.highest_sack();
+                self.recovery.check_reordering(&mut self.e, late, false);
             }
         } else if self.out.rtt_sampled
             && let Some((first, _)) = self.ack.sacked_at

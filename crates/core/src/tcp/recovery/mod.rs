@@ -19,6 +19,7 @@ use crate::base::trace::Ev;
 use crate::path::Path;
 use crate::path::congestion::{CaState, Congestion as _, Flow};
 use crate::path::rate::Sampler;
+use core::ops::Range;
 use rto::XmitTimer;
 
 /// What an acknowledgement told, one bit each (Linux's FLAG_*).
@@ -403,14 +404,14 @@ impl Recovery {
         }
     }
 
-    /// Takes note that `low` arrived after something sent later (`tcp_check_sack_reordering`).
-    pub(super) fn check_reordering(&mut self, e: &mut Env<'_, '_>, low: u64, by_timestamp: bool) {
-        let fack = e.flight.highest_sack();
-        if low >= fack {
+    /// Takes note that what `late` begins with arrived after all of it, which was sent later (`tcp_check_sack_reordering`).
+    pub(super) fn check_reordering(&mut self, e: &mut Env<'_, '_>, late: Range<u64>, by_timestamp: bool) {
+        if late.is_empty() {
             return;
         }
-        let segs = (fack - low).div_ceil(u64::from(e.flight.mss.max(1)));
-        if fack - low > u64::from(self.reorder.degree) * u64::from(e.flight.mss) {
+        let len = late.end - late.start;
+        let segs = len.div_ceil(u64::from(e.flight.mss.max(1)));
+        if len > u64::from(self.reorder.degree) * u64::from(e.flight.mss) {
             self.reorder.degree = segs.min(u64::from(e.cx.sysctl.tcp_max_reordering)) as u32;
         }
         self.reorder.seen = self.reorder.seen.saturating_add(1);

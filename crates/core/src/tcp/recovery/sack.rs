@@ -19,9 +19,9 @@ impl Recovery {
             return;
         }
         let (blocks, dup) = self.usable(e, ack, blocks, dup);
-        Walk::new(self, e, ack).run(blocks, dup);
+        let fack = Walk::new(self, e, ack).run(blocks, dup);
         if self.ca != CaState::Loss || self.undo.marker.is_some() {
-            self.check_reordering(e, ack.reord, false);
+            self.check_reordering(e, ack.reord..fack, false);
         }
     }
 

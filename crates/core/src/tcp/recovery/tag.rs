@@ -23,15 +23,17 @@ pub(super) struct Walk<'w, 'e, 'c> {
     before: Option<Buffer>,
     ahead: Option<Buffer>,
     visits: usize,
+    /// Where a D-SACK has come to of what this acknowledgement covers, above all that is sacked; 0 where none has.
+    covered: u64,
 }
 
 impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
     pub(super) const fn new(recovery: &'w mut Recovery, e: &'w mut Env<'e, 'c>, ack: &'w mut Ack) -> Self {
-        Self { recovery, e, ack, at: None, before: None, ahead: None, visits: SACKED_VISITS_MAX }
+        Self { recovery, e, ack, at: None, before: None, ahead: None, visits: SACKED_VISITS_MAX, covered: 0 }
     }
 
-    /// All blocks in ascending order; `dup` is the place of the D-SACK.
-    pub(super) fn run(&mut self, blocks: Blocks, dup: Option<usize>) {
+    /// All blocks in ascending order; `dup` is the place of the D-SACK. Up to where something is sacked or told of as a duplicate.
+    pub(super) fn run(mut self, blocks: Blocks, dup: Option<usize>) -> u64 {
         let seen = self.e.flight.seen_blocks();
         let mut seen = seen.iter().copied().peekable();
         for (i, &block) in blocks.iter().enumerate() {
@@ -64,6 +66,7 @@ impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
             self.walk(block, inner, dup == Some(i));
         }
         self.e.flight.remember_blocks(blocks);
+        self.e.flight.highest_sack().max(self.covered)
     }
 
     /// A block that overlaps with a known one: its head is walked, and the D-SACK in it. Where the rest of it is entered.
@@ -179,11 +182,14 @@ impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
         if dup {
             self.judge(buffer);
         }
-        // What this very acknowledgement covers is about to go.
+        let fack = self.e.flight.highest_sack();
+        // What this very acknowledgement covers is about to go, but counts for what is highest (`tcp_advance_highest_sack`).
         if buffer.end <= self.e.flight.tx.una() {
+            if buffer.start >= fack.max(self.covered) {
+                self.covered = buffer.end;
+            }
             return buffer.end;
         }
-        let fack = self.e.flight.highest_sack();
         if let Some(mut record) = self.e.flight.sack_record(buffer.start) {
             self.on_sacked(&mut record, fack);
         }

@@ -146,7 +146,8 @@ impl Recovery {
         if self.undo.marker.is_none() || !self.packet_delayed(e, ack) {
             return false;
         }
-        self.check_reordering(e, ack.prior_una, true);
+        let late = ack.prior_una..e.flight.highest_sack();
+        self.check_reordering(e, late, true);
         if e.flight.retrans_out > 0 {
             return true;
         }
