@@ -557,12 +557,12 @@ impl Conn {
             self.out.try_send(self.default_hold());
         }
         // Linux wakes writers when a limit is set, also those that have not seen "full" (`sk_stream_write_space`). One that stays as it
-        // has become is none (SO_BUF_LOCK).
+        // has become is none (SO_BUF_LOCK), and no other option wakes who has waited since before a reset.
         let limited = old.notsent_lowat != self.options.notsent_lowat || room != self.app.sndbuf;
         if limited && self.level(cx).writable() {
             self.app.nospace = NoSpace::Waits;
+            self.tell_writer(cx);
         }
-        self.tell_writer(cx);
     }
 
     /// TCP_WINDOW_CLAMP said again: segments may have raised the bound since. One of zero takes it off what is over, and cannot off
