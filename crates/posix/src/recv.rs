@@ -82,9 +82,7 @@ impl Host {
         let taken = if read.has(MSG_PEEK) { self.peek(id, &read, p)? } else { self.take_data(id, &read, p)? };
         let waiting = self.queues(id).recv.saturating_sub(self.peek_from(&read)?);
         if read.want == 0 {
-            // A place behind all that waits has nothing to be met.
-            let from = u32::try_from(self.peek_from(&read)?).unwrap_or(u32::MAX);
-            self.stack.tcp_peek(self.now, id, from, &mut [])?;
+            self.meet(id, self.peek_from(&read)?)?;
             // Who has waited for nothing has it, whatever has come (`tcp_recvmsg_locked`).
             if p.begun {
                 return Ok(Some(Reply::ok(0)));
@@ -215,7 +213,7 @@ impl Host {
         let waiting = self.queues(id).recv.saturating_sub(from.into());
         let there = usize::try_from(waiting).unwrap_or(usize::MAX).min(read.want);
         if there > read.good && !read.has(MSG_TRUNC) {
-            self.meet_nothing(id)?;
+            self.meet(id, u64::MAX)?;
             return Err(Errno::EFAULT);
         }
         if there == 0 {
@@ -234,10 +232,11 @@ impl Host {
         Ok(n)
     }
 
-    /// Who can take nothing has been a reader all the same (`tcp_cleanup_rbuf`), but none whose pace is measured: a look from behind all that
-    /// waits.
-    fn meet_nothing(&mut self, id: SocketId) -> Result<(), Errno> {
-        self.stack.tcp_peek(self.now, id, u32::MAX, &mut [])?;
+    /// Who takes nothing has been a reader all the same (`tcp_cleanup_rbuf`), and one whose pace is measured where something waits from the
+    /// place `from` on. Who has nowhere to put it meets nothing: that is behind all that waits.
+    fn meet(&mut self, id: SocketId, from: u64) -> Result<(), Errno> {
+        let from = u32::try_from(from).unwrap_or(u32::MAX);
+        self.stack.tcp_peek(self.now, id, from, &mut [])?;
         Ok(())
     }
 
@@ -256,7 +255,7 @@ impl Host {
         }
         let keep = !read.has(MSG_TRUNC);
         if keep && p.done + some > read.good {
-            self.meet_nothing(id)?;
+            self.meet(id, u64::MAX)?;
             return if p.done > 0 { Ok(p.done) } else { Err(Errno::EFAULT) };
         }
         let data = &mut p.data;

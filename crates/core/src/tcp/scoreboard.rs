@@ -10,12 +10,12 @@ pub use buffers::{Blocks, Buffer, Fit, Join};
 use smallvec::SmallVec;
 mod buffers;
 
-/// Of small segments that go again: two bits of one byte, which [`Flight`] has room for.
+/// Of segments that go again: two bits of one byte, which [`Flight`] has room for.
 mod together {
-    /// They do so together (tcp_retrans_collapse).
+    /// Small ones do so together (tcp_retrans_collapse).
     pub(super) const ON: u8 = 1;
-    /// Some have been joined, and their buffers freed.
-    pub(super) const JOINED: u8 = 2;
+    /// Some have been joined, and their buffers freed, or one has lost the front that is acknowledged.
+    pub(super) const FREED: u8 = 2;
 }
 
 /// The send queue with marks on what is in flight.
@@ -306,7 +306,7 @@ impl Flight {
         let mut joined: SmallVec<[(u64, u16); 8]> = SmallVec::new();
         self.tx.join_following(start, (space, edge), &mut |_, to, flags| joined.push((to, flags)));
         let Some(&(end, _)) = joined.last() else { return };
-        self.together |= together::JOINED;
+        self.together |= together::FREED;
         for (_, flags) in joined {
             self.adjust_marked(flags, -1);
         }
@@ -318,16 +318,24 @@ impl Flight {
         }
     }
 
-    /// Segments have been joined since this was last asked, so that buffers are freed (`tcp_collapse_retrans`).
+    /// The front of a segment was freed, or not.
+    pub(super) const fn note_freed(&mut self, freed: bool) {
+        if freed {
+            self.together |= together::FREED;
+        }
+    }
+
+    /// Segments have been joined since this was last asked, so that buffers are freed, or the front of one has (`tcp_collapse_retrans`,
+    /// `tcp_trim_head`).
     pub const fn take_freed(&mut self) -> bool {
-        let joined = self.together & together::JOINED;
-        self.together ^= joined;
-        joined != 0
+        let freed = self.together & together::FREED;
+        self.together ^= freed;
+        freed != 0
     }
 
     /// Whether small segments are retransmitted together.
     pub const fn set_collapse(&mut self, on: bool) {
-        self.together = (self.together & together::JOINED) | on as u8;
+        self.together = (self.together & together::FREED) | on as u8;
     }
 
     /// The segments of a record's range changed by `delta` (`tcp_adjust_pcount`).

@@ -213,7 +213,7 @@ impl Sender {
         core::mem::take(&mut self.recovery.cwr_pending)
     }
 
-    /// Small segments were joined to go again since this was last asked, and their buffers are freed.
+    /// Small segments were joined to go again since this was last asked, or the front of one was left out, and that memory is freed.
     pub const fn take_freed(&mut self) -> bool {
         self.flight.take_freed()
     }

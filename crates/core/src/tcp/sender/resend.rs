@@ -52,8 +52,12 @@ impl Flight {
     /// Where the record at `start` begins without what is acknowledged of it, which is not sent again. A head that is sacked stays as it is
     /// when another segment is.
     fn without_acked(&mut self, start: u64) -> u64 {
-        let begins_below = start < self.tx.una();
-        begins_below.then(|| self.tx.drop_acked_front()).flatten().unwrap_or(start)
+        if start >= self.tx.una() {
+            return start;
+        }
+        let cut = self.tx.drop_acked_front();
+        self.note_freed(cut.is_some());
+        cut.unwrap_or(start)
     }
 
     /// Makes the record at `start` what may be sent again of it: cut to the window and to `segs` segments, counted at the present MSS, with
