@@ -1,5 +1,5 @@
 //! Checks that a connection which sends has no more in flight than its congestion window allows (docs/tcp.md, docs/congestion.md), and no
-//! more below it than small queues do (docs/transmit-path.md): by what the stack says of each connection before and after each turn.
+//! more below it than small queues do (docs/transmit-path.md): by what the stack says of each connection before and after a turn.
 //!
 //! What a single segment lets go before its turn (`Stack::send_now`) leaves between two turns, and is looked at with the next one of its flow.
 use crate::host::Core;
@@ -11,8 +11,33 @@ use std::collections::BTreeMap;
 pub const NAME: &str = "bounds";
 
 /// Charge of a packet beside its payload, and of the largest packet.
-const PACKET_CHARGE: u64 = 1_280;
+pub(crate) const PACKET_CHARGE: u64 = 1_280;
 const PACKET_MOST: u64 = 66_400;
+
+/// Connections and packets that are looked at in a turn, on average: where there are more the next turns go by, so that a turn costs the same
+/// however much waits.
+const LOOKS_PER_TURN: u64 = 16;
+
+/// The turns that are looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turns {
+    /// So many go by first.
+    pass: u64,
+}
+
+impl Turns {
+    /// The next turn is looked at.
+    pub const fn is_due(&mut self) -> bool {
+        let due = self.pass == 0;
+        self.pass = self.pass.saturating_sub(1);
+        due
+    }
+
+    /// A look has cost as much as so many connections and packets.
+    pub const fn spend(&mut self, looks: u64) {
+        self.pass = looks / LOOKS_PER_TURN;
+    }
+}
 
 /// What bounds all connections of a host at one instant.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +82,12 @@ impl Standing {
                 cuts,
             },
         }
+    }
+
+    /// Connections that there are.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.flows.len() as u64
     }
 
     /// What has been sent since `before`, in one turn, keeps to the bounds. `largest` says what the largest packet of a flow is charged that is
@@ -137,6 +168,16 @@ mod tests {
         probes_mtu: false,
     };
     const RULES: Rules = Rules { fin_passes: false, cap: 1 << 20, all: false, aware: None, cuts: false };
+
+    #[test]
+    fn a_look_is_paid_for_by_turns_that_go_by() {
+        let mut turns = Turns::default();
+        assert!(turns.is_due() && turns.is_due());
+        turns.spend(LOOKS_PER_TURN - 1);
+        assert!(turns.is_due());
+        turns.spend(3 * LOOKS_PER_TURN);
+        assert_eq!([(); 5].map(|()| turns.is_due()), [false, false, false, true, true]);
+    }
 
     #[test]
     fn what_leaves_has_had_room_in_the_window() {

@@ -4,7 +4,7 @@ mod core;
 pub use self::core::Core;
 
 use crate::app::{App, Io};
-use crate::check::bounds::{self, Standing};
+use crate::check::bounds::{self, Standing, Turns};
 use crate::check::chunks::{self, Chunks, Habits};
 use crate::check::segments::{self, Segments};
 use crate::check::{Departure, Ledger};
@@ -139,6 +139,8 @@ struct Watch {
     chunks: Chunks,
     /// The queue before its device cuts packets.
     cuts: bool,
+    /// The turns after which bounds of connections are looked at.
+    turns: Turns,
 }
 
 impl Host {
@@ -182,6 +184,7 @@ impl Host {
                     spec.habits,
                 ),
                 cuts: spec.qdisc.starts_with("tbf"),
+                turns: Turns::default(),
             },
         }
     }
@@ -375,9 +378,10 @@ impl Host {
     }
 
     fn transmit(&mut self, now: Instant, outside: &mut Outside<'_>) -> bool {
-        let before = segments::WATCHED.then(|| Standing::of(&self.core, self.watch.cuts));
+        let looks = segments::WATCHED && self.watch.turns.is_due();
+        let before = looks.then(|| Standing::of(&self.core, self.watch.cuts));
         let Self { core, account, watch, .. } = self;
-        let Watch { segments, chunks, cuts } = watch;
+        let Watch { segments, chunks, cuts, turns } = watch;
         let Outside { pipe, capture, host, ledger, .. } = outside;
         let mut device = |at: Instant, packet: Packet| {
             let Some(pipe) = pipe.as_deref_mut() else { return Submit::Dropped };
@@ -410,8 +414,11 @@ impl Host {
         };
         let done = core.transmit(now, self.budget, &mut device);
         if let Some(before) = before {
+            let credits = core.stack().credits();
+            let packets: u64 = credits.iter().map(|credit| credit.held / bounds::PACKET_CHARGE).sum();
+            turns.spend(2 * before.connections() + packets);
             let held: BTreeMap<_, _> =
-                core.stack().credits().iter().map(|credit| (credit.socket, credit.held_most)).collect();
+                credits.iter().map(|credit| (credit.socket, credit.held_most)).collect();
             let largest = |id| held.get(&id).copied().unwrap_or_default().max(account.largest(id)).into();
             let kept = Standing::of(core, *cuts).after(&before, largest);
             ledger.check(bounds::NAME, now, kept.map_err(|what| format!("host {host}: {what}")));
