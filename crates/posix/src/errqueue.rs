@@ -241,11 +241,11 @@ impl Host {
         pushed
     }
 
-    /// Tells the stack what the error queue holds, for which a connection has that much less room.
+    /// Tells the stack what the error queue holds, for which a socket has that much less room.
     pub(crate) fn charge_errors(&mut self, fd: Fd) {
         let Ok(sock) = self.files.sock(fd) else { return };
-        if let (Kind::Conn(id), Some(feedback)) = (sock.kind, &sock.knobs.feedback) {
-            self.stack.tcp_charge_errors(id, u32::try_from(feedback.held()).unwrap_or(u32::MAX));
+        if let (Kind::Conn(id) | Kind::Udp(id), Some(feedback)) = (sock.kind, &sock.knobs.feedback) {
+            self.stack.charge_errors(id, u32::try_from(feedback.held()).unwrap_or(u32::MAX));
         }
     }
 

@@ -155,6 +155,8 @@ pub(crate) struct Knobs {
 pub(crate) struct Past {
     /// Whoever waits has heard of the peer's FIN.
     pub(crate) fin_told: bool,
+    /// Whoever waits has heard that the peer has acknowledged ours.
+    pub(crate) acked_told: bool,
     /// It is over, and the socket was bound anew.
     pub(crate) rebound: bool,
     /// The port that went back to the system, which getsockname() still tells (`inet_sport`).

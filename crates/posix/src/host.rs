@@ -338,6 +338,8 @@ impl Host {
                 // An error of datagrams is told whoever waits for anything, each anew (`sock_def_error_report`).
                 Event::Readable(id) if self.has_just_failed(id) => (id, ANY),
                 Event::Readable(id) | Event::Accepted(id) => (id, DATA_READY),
+                // So does the acknowledgement of our FIN (`tcp_rcv_state_process`).
+                Event::Writable(id) if self.has_just_been_heard(id) => (id, ANY),
                 Event::Writable(id) => (id, WRITE_SPACE),
                 Event::Connected(id) | Event::Closed(id) | Event::Gone(id) => (id, ANY),
                 Event::Incoming { .. } | Event::RequestGone { .. } => continue,
@@ -382,6 +384,15 @@ impl Host {
         }
         let sock = self.files.fd_of(id).and_then(|fd| self.files.sock_mut(fd).ok());
         sock.is_none_or(|sock| !core::mem::replace(&mut sock.knobs.past.fin_told, true))
+    }
+
+    /// The peer has acknowledged our FIN, and nobody has been told so far.
+    fn has_just_been_heard(&mut self, id: SocketId) -> bool {
+        if !matches!(self.stack.tcp_state(id), Ok(State::FinWait2 | State::TimeWait)) {
+            return false;
+        }
+        let sock = self.files.fd_of(id).and_then(|fd| self.files.sock_mut(fd).ok());
+        sock.is_some_and(|sock| !core::mem::replace(&mut sock.knobs.past.acked_told, true))
     }
 
     /// An error of a datagram socket has come that nobody has been told of so far.

@@ -451,7 +451,7 @@ impl Host {
         if let Some(error) = self.stack.take_error(id) {
             return Err(error.into());
         }
-        let ready = self.stack.poll(self.now, id);
+        let ready = self.stack.tcp_ready(self.now, id);
         let over = ready.contains(Ready::HUP) || ready.contains(Ready::RDHUP);
         let sock = self.files.sock(fd)?;
         if !over && (sock.nonblocking || sock.knobs.rcvtimeo.is_some_and(|t| t.is_zero())) {
@@ -496,7 +496,7 @@ impl Host {
             return self.splice_message(from, fd, n, nonblocking, p);
         };
         // What comes after a part was written is the next call's to tell.
-        if p.done > 0 && self.stack.poll(self.now, id).contains(Ready::ERR) {
+        if p.done > 0 && self.stack.tcp_ready(self.now, id).contains(Ready::ERR) {
             return Ok(Some(Reply::ok(p.done as i64)));
         }
         match self.splice_send(from, id, n, flags & SPLICE_F_MORE as u32 != 0) {

@@ -92,7 +92,7 @@ impl Host {
         if taken >= target || stops || (read.want == 0 && waiting > 0) {
             return self.received(&read, id, taken, p).map(Some);
         }
-        let ready = self.stack.poll(self.now, id);
+        let ready = self.stack.tcp_ready(self.now, id);
         let over = ready.contains(Ready::ERR) || ready.contains(Ready::HUP) || ready.contains(Ready::RDHUP);
         if taken > 0 {
             if over || !patient || p.over() || p.hurries(false, timeout) {
@@ -246,7 +246,7 @@ impl Host {
         let max = read.want - p.done.min(read.want);
         let some = there.min(max);
         if some == 0 {
-            let ready = self.stack.poll(self.now, id);
+            let ready = self.stack.tcp_ready(self.now, id);
             if p.done > 0 && max > 0 && ready.contains(Ready::RDHUP) && !ready.contains(Ready::ERR) {
                 // Who has waited for more takes the end, too, where that is what came (`tcp_recvmsg_locked`).
                 let _ = self.stack.tcp_recv_with(self.now, id, max, &mut |_| {});

@@ -185,7 +185,7 @@ impl Host {
             }
             return Err(Errno::EINVAL);
         }
-        if p.done > 0 && (p.over() || self.stack.poll(self.now, id).contains(Ready::ERR)) {
+        if p.done > 0 && (p.over() || self.stack.tcp_ready(self.now, id).contains(Ready::ERR)) {
             // An error stays for whoever asks next (`sk_stream_wait_memory`).
             self.stack.tcp_end_write(self.now, id, write.send_flags(patient, true, true))?;
             return Ok(Some(Reply::ok(p.done as i64)));

@@ -109,7 +109,7 @@ impl Sysctl {
     }
 
     /// SCTP's least timeout is not above its largest. Each is refused where it passes the other, which `name` has just done or not
-    /// (`proc_sctp_do_rto_min`, `proc_sctp_do_rto_max`).
+    /// (`proc_sctp_do_rto_min`, `proc_sctp_do_rto_max`). Reordering does not begin above its bound, which may fall below it later (`ipv4_net_table`).
     fn in_order(&self, name: &str) -> Result<(), String> {
         let (min, max) = (self.sctp_rto_min, self.sctp_rto_max);
         match name {
@@ -119,6 +119,10 @@ impl Sysctl {
             "sctp.rto_max" if max < min => {
                 Err(format!("sysctl {name}: '{max}' is not allowed below sctp.rto_min, which is {min}"))
             }
+            "tcp_reordering" if self.tcp_reordering > self.tcp_max_reordering => Err(format!(
+                "sysctl {name}: '{}' is not allowed above tcp_max_reordering, which is {}",
+                self.tcp_reordering, self.tcp_max_reordering
+            )),
             _ => Ok(()),
         }
     }

@@ -295,11 +295,13 @@ impl Stack {
         }
     }
 
-    /// The owner keeps the error queue of a connection, which holds so many bytes of charge by now: its windows, and what finds room, follow
-    /// (`sock_queue_err_skb`). Nothing of other sockets.
-    pub fn tcp_charge_errors(&mut self, id: SocketId, bytes: u32) {
-        if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
-            conn.charge_errors(bytes);
+    /// The owner keeps the error queue of a connection or a UDP socket, which holds so many bytes of charge by now: what finds room, and windows,
+    /// follow (`sock_queue_err_skb`). Nothing of other sockets.
+    pub fn charge_errors(&mut self, id: SocketId, bytes: u32) {
+        match self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            Some(Socket::Tcp(conn)) => conn.charge_errors(bytes),
+            Some(Socket::Udp(udp)) => udp.errors.queued = bytes,
+            _ => {}
         }
     }
 

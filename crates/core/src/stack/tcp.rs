@@ -474,6 +474,17 @@ impl Stack {
         }
     }
 
+    /// Level readiness of a connection, for who reads and does not ask for room: [`Stack::poll`] would count as having seen "full". A stale name
+    /// is as there.
+    pub fn tcp_ready(&mut self, now: Instant, id: SocketId) -> Ready {
+        self.enter(now);
+        let cx = self.env.cx(self.now, Some(id));
+        match self.sockets.get(id).filter(|e| e.holder == Holder::Owner).map(|e| &e.socket) {
+            Some(Socket::Tcp(conn)) => conn.ready(&cx),
+            _ => Ready(Ready::HUP.0 | Ready::ERR.0),
+        }
+    }
+
     /// The pending error, once (SO_ERROR).
     pub fn take_error(&mut self, id: SocketId) -> Option<Error> {
         match &mut self.sockets.get_mut(id)?.socket {

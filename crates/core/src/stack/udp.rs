@@ -171,6 +171,10 @@ impl Stack {
         let udp = self.udp(id)?;
         udp.part(now);
         let (local, port, manner) = (udp.local, udp.local.port(), udp.bound.manner);
+        // Without a place it has none to go back to ([`Stack::udp_detach`]).
+        if port == 0 {
+            return Ok(());
+        }
         let bound = SocketAddr::new(udp.bound.ip, port);
         self.demux.udp_unbind(port, place(local, manner), id);
         let free = manner.shared || self.demux.udp_free(port, place(bound, manner));

@@ -467,6 +467,17 @@ impl Conn {
 
     /// Level readiness. Asking while it is not writable counts as having seen "full": a wake-up will follow.
     pub fn poll(&mut self, cx: &Cx<'_>) -> Ready {
+        let ready = self.ready(cx);
+        let asks = !matches!(self.state, State::SynSent | State::SynRecv) || self.is_child();
+        if asks && !ready.contains(Ready::OUT) {
+            self.app.nospace = NoSpace::Waits;
+        }
+        ready
+    }
+
+    /// Level readiness, for who does not ask for room (`tcp_recvmsg_locked`).
+    #[must_use]
+    pub fn ready(&self, cx: &Cx<'_>) -> Ready {
         let mut ready = Ready::NONE;
         let rcv_over = self.app.rcv_shutdown || self.rx.fin_reached();
         let over = self.state == State::Close || (rcv_over && self.app.snd_shutdown);
@@ -494,8 +505,6 @@ impl Conn {
         }
         if self.app.snd_shutdown || self.level(cx).writable() {
             ready.insert(Ready::OUT);
-        } else {
-            self.app.nospace = NoSpace::Waits;
         }
         ready
     }

@@ -62,6 +62,8 @@ pub struct Errors {
     pub asked: [bool; 2],
     /// How many have been told so far, modulo 2^32: one that comes while another is pending is news, too.
     pub told: u32,
+    /// Bytes of charge of the error queue that the owner keeps: no room for data.
+    pub queued: u32,
 }
 
 /// IP_MTU_DISCOVER of a datagram socket.
@@ -181,7 +183,7 @@ impl UdpSocket {
             remote: None,
             discovery: [MtuDiscovery::Want; 2],
             marks: [Marks { tos: 0, ttl: None, priority: None, unchecked: false }; 2],
-            errors: Errors { pending: None, asked: [false; 2], told: 0 },
+            errors: Errors { pending: None, asked: [false; 2], told: 0, queued: 0 },
             buffers: (sysctl.rmem_default, sysctl.wmem_default),
             received: VecDeque::new(),
             received_charge: 0,
@@ -193,11 +195,11 @@ impl UdpSocket {
     /// Takes in a datagram; false when the receive buffer is full and the datagram is dropped. (`RcvbufErrors`)
     pub fn deliver(&mut self, datagram: Datagram) -> bool {
         // Linux's rule: one datagram of any size fits an empty buffer (`__udp_enqueue_schedule_skb`).
-        let charge = self.received_charge.saturating_add(datagram.truesize());
-        if self.received_charge > 0 && charge > self.buffers.0 {
+        let held = self.received_charge.saturating_add(self.errors.queued);
+        if held > 0 && held.saturating_add(datagram.truesize()) > self.buffers.0 {
             return false;
         }
-        self.received_charge = charge;
+        self.received_charge = self.received_charge.saturating_add(datagram.truesize());
         self.received.push_back(datagram);
         true
     }

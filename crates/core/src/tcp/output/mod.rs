@@ -132,11 +132,8 @@ impl Conn {
         if self.state == State::Close {
             return Err(Wait::Empty);
         }
-        let mss = match self.out.burst.mss {
-            0 => self.mss_now(),
-            mss => mss.min(self.mss_now()),
-        };
-        self.out.burst.mss = mss;
+        // That of each retransmission by itself (`__tcp_retransmit_skb`); for new data see `new_of_burst`.
+        let mss = self.mss_now();
         self.tx.set_mss(mss);
         self.tx.set_collapse(cx.sysctl.tcp_retrans_collapse);
         // Each segment carries an urgent pointer of its own.
@@ -154,7 +151,7 @@ impl Conn {
         if self.is_child() {
             return match self.child_resend(max_segs, end, hold) {
                 Some(resend) => self.retransmit(cx, &resend),
-                None => self.new_data(cx, mss, packet_segs, hold),
+                None => self.new_of_burst(cx, caps, (mss, packet_segs), hold),
             };
         }
         if self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA) {
@@ -171,7 +168,7 @@ impl Conn {
         }
         if self.out.rexmit == Rexmit::New {
             // F-RTO: new data tells more than a retransmission (RFC 5682 section 2.1 step 2b).
-            if let Ok(segment) = self.new_data(cx, mss, packet_segs, Some(Hold::Push)) {
+            if let Ok(segment) = self.new_of_burst(cx, caps, (mss, packet_segs), Some(Hold::Push)) {
                 return Ok(segment);
             }
             // Where there is none, what is lost goes after all (`tcp_xmit_recovery`).
@@ -185,7 +182,7 @@ impl Conn {
             return match (self.retransmit(cx, &resend), hold) {
                 // It keeps nothing new back (`tcp_data_snd_check` follows `tcp_xmit_retransmit_queue`).
                 (Err(Wait::HostQueue), Some(_)) => {
-                    self.new_data(cx, mss, packet_segs, hold).map_err(|_| Wait::HostQueue)
+                    self.new_of_burst(cx, caps, (mss, packet_segs), hold).map_err(|_| Wait::HostQueue)
                 }
                 (answer, _) => answer,
             };
@@ -195,7 +192,7 @@ impl Conn {
             self.out.burst.mss = 0;
             return self.next_data(cx, caps, hold);
         }
-        self.new_data(cx, mss, packet_segs, hold)
+        self.new_of_burst(cx, caps, (mss, packet_segs), hold)
     }
 
     /// Before the SYN-ACK is acknowledged nothing is sent again but what is too long for a router (`tcp_simple_retransmit`): what the
@@ -281,6 +278,28 @@ impl Conn {
         let span = if len == head.len { head.span() } else { len as u32 };
         let fits = !(self.tx.snd_nxt() + span).after(self.window_end());
         (len > 0 && fits).then_some(len)
+    }
+
+    /// New data, cut by the MSS with which the burst began, or a smaller one that has come since: what leaves with its first segment alone, as the
+    /// block of a D-SACK, is no room for the others (`tcp_write_xmit` is told once). `(mss, max_segs)` is what goes by the present one.
+    fn new_of_burst(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caps: &PathCaps,
+        (mss, max_segs): (u16, u16),
+        hold: Option<Hold>,
+    ) -> Result<Outgoing, Wait> {
+        let of_burst = match self.out.burst.mss {
+            0 => mss,
+            began => began.min(mss),
+        };
+        self.out.burst.mss = of_burst;
+        if of_burst == mss {
+            return self.new_data(cx, mss, max_segs, hold);
+        }
+        self.tx.set_mss(of_burst);
+        let max_segs = self.packet_segments(cx, caps, of_burst);
+        self.new_data(cx, of_burst, max_segs, hold)
     }
 
     /// What a write has pushed out, then the rest where a `hold` says that it may leave.
