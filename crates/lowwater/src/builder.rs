@@ -249,7 +249,7 @@ impl Builder {
     ///
     /// [`Stack::observe`](crate::Stack::observe) does not end it.
     pub fn capture(mut self, capture: &Capture) -> Self {
-        self.watch.captures.push(capture.observer());
+        self.watch.captures.push(capture.tap());
         self
     }
 

@@ -1,11 +1,11 @@
 //! A pcapng file of the packets at the border to the devices, offloaded checksums completed.
-use crate::observe::{Direction, Observer};
+use crate::observe::Direction;
 use lowwater_core::offload::csum;
 use lowwater_core::packet::Packet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 /// Bytes gathered before they are written to a file.
@@ -21,7 +21,7 @@ const OPT_IF_TSRESOL: u16 = 9;
 const OPT_EPB_FLAGS: u16 = 2;
 
 /// A capture: [`Builder::capture`](crate::Builder::capture) writes the packets of a stack to it, and [`Capture::finish`] says whether all are there.
-/// It ends at the first error of the writer; the stack goes on. A super-packet is one packet, as the device takes it. Clones are the same capture; packets of several stacks may
+/// It ends at the first error of the writer; the stack goes on. What has passed is written when the stack has nothing to do. A super-packet is one packet, as the device takes it. Clones are the same capture; packets of several stacks may
 /// go to one: an interface is named by the number of its stack, in order of the calls, and that of its device ("stack0-device1").
 #[derive(Clone)]
 pub struct Capture {
@@ -45,7 +45,9 @@ impl Capture {
     /// # Errors
     /// Those of creating it and of its first write.
     pub fn create(path: impl AsRef<Path>) -> io::Result<Self> {
-        Self::to(BufWriter::with_capacity(BUFFER, File::create(path)?))
+        let capture = Self::to(BufWriter::with_capacity(BUFFER, File::create(path)?))?;
+        capture.locked().flush()?;
+        Ok(capture)
     }
 
     /// To anything that takes bytes: a pipe, a compressor, memory. It is written to by the stack's thread; what is slow there delays packets.
@@ -71,30 +73,59 @@ impl Capture {
     /// # Errors
     /// The first one since the beginning: packets after it are missing.
     pub fn finish(&self) -> io::Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let flushed = state.writer.take().map_or(Ok(()), |mut writer| writer.flush());
+        let mut state = self.locked();
+        let flushed = state.flush();
+        state.writer = None;
         state.failure.take().map_or(flushed, Err)
     }
 
-    pub(crate) fn observer(&self) -> Observer {
-        let state = self.state.clone();
-        let mut locked = state.lock().unwrap_or_else(PoisonError::into_inner);
-        let stack = locked.stacks;
-        locked.stacks += 1;
-        drop(locked);
-        Box::new(move |device, direction, packet| {
-            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            if state.writer.is_some()
-                && let Err(e) = state.packet((stack, device), direction, packet)
-            {
-                state.failure = Some(e);
-                state.writer = None;
-            }
-        })
+    /// The packets of another stack go to it.
+    pub(crate) fn tap(&self) -> Tap {
+        let mut state = self.locked();
+        let stack = state.stacks;
+        state.stacks += 1;
+        Tap { capture: self.clone(), stack }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stack's end of a capture.
+pub(crate) struct Tap {
+    capture: Capture,
+    /// The number of the stack.
+    stack: usize,
+}
+
+impl Tap {
+    pub(crate) fn see(&self, device: usize, direction: Direction, packet: &Packet) {
+        self.attempt(|state| state.packet((self.stack, device), direction, packet));
+    }
+
+    /// Nothing more comes for now: what was gathered is written, for whoever looks meanwhile, and for a program that ends without a word.
+    pub(crate) fn rest(&self) {
+        self.attempt(State::flush);
+    }
+
+    /// The first error ends the capture.
+    fn attempt(&self, write: impl FnOnce(&mut State) -> io::Result<()>) {
+        let mut state = self.capture.locked();
+        if state.writer.is_some()
+            && let Err(e) = write(&mut state)
+        {
+            state.failure = Some(e);
+            state.writer = None;
+        }
     }
 }
 
 impl State {
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.as_mut().map_or(Ok(()), Write::flush)
+    }
+
     /// The number of an interface, which is in the file from then on.
     fn interface(&mut self, of: (usize, usize)) -> io::Result<u32> {
         if let Some(at) = self.interfaces.iter().position(|&known| known == of) {

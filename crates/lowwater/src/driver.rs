@@ -174,6 +174,7 @@ impl Driver {
                 Next::Sleep(until) if !wrote => {
                     let until = until.min(devices.wake_at(at));
                     devices.asleep_until = until;
+                    devices.watch.rest();
                     drop(devices);
                     // Only now: whoever is woken and sends finds the devices free, and need not wake the driver for it.
                     wakes.wake();

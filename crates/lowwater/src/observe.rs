@@ -1,4 +1,5 @@
 //! A look at every packet that passes: for captures.
+use crate::capture::Tap;
 use lowwater_core::packet::Packet;
 
 /// Which way a packet went, as the stack sees it.
@@ -19,7 +20,7 @@ pub type Observer = Box<dyn FnMut(usize, Direction, &Packet) + Send>;
 #[derive(Default)]
 pub(crate) struct Watch {
     /// Those of captures, which last as long as the stack: a capture that said it had all would be wrong else.
-    pub(crate) captures: Vec<Observer>,
+    pub(crate) captures: Vec<Tap>,
     /// The program's own, which may change.
     pub(crate) observer: Option<Observer>,
 }
@@ -30,6 +31,14 @@ impl Watch {
     }
 
     pub(crate) fn see(&mut self, device: usize, direction: Direction, packet: &Packet) {
-        self.captures.iter_mut().chain(&mut self.observer).for_each(|see| see(device, direction, packet));
+        self.captures.iter().for_each(|tap| tap.see(device, direction, packet));
+        if let Some(see) = &mut self.observer {
+            see(device, direction, packet);
+        }
+    }
+
+    /// Nothing more comes for now.
+    pub(crate) fn rest(&self) {
+        self.captures.iter().for_each(Tap::rest);
     }
 }

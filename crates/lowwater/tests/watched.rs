@@ -2,11 +2,12 @@
 #![forbid(unsafe_code)]
 use lowwater::blocking::{TcpListener, TcpStream};
 use lowwater::{Capture, Ev, Event, Stack};
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const LEN: usize = 1 << 20;
 
@@ -120,6 +121,28 @@ fn a_capture_has_every_packet_both_ways_with_its_checksum() {
     assert!(payload >= LEN, "{payload} bytes left");
 }
 
+/// Where a program ends without a word, or somebody looks meanwhile, what has passed is in the file.
+#[test]
+fn a_capture_is_written_while_the_stack_runs() {
+    let path = std::env::temp_dir().join(format!("lowwater-capture-{}.pcapng", std::process::id()));
+    let capture = Capture::create(&path).unwrap();
+    let header = std::fs::read(&path).unwrap();
+    assert_eq!(blocks(&header).len(), 1, "the section's header");
+    let (a, b) = lowwater::link::pair(1_500);
+    let server = Stack::builder().device(a).address("10.0.0.1/24").build().unwrap();
+    let client = Stack::builder().device(b).address("10.0.0.2/24").capture(&capture).build().unwrap();
+    let listener = TcpListener::bind(&server, "10.0.0.1:7").unwrap();
+    let _stream = TcpStream::connect(&client, "10.0.0.1:7").unwrap();
+    listener.accept().unwrap();
+    // Three packets behind the interface, which fill no buffer.
+    let until = Instant::now() + Duration::from_secs(60);
+    while std::fs::metadata(&path).unwrap().len() == header.len() as u64 {
+        assert!(Instant::now() < until, "the packets of the handshake are not in the file");
+        thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
 /// A writer that takes no more bytes than these.
 struct Full(usize);
 
@@ -188,13 +211,16 @@ fn two_stacks_of_a_capture_have_an_interface_each() {
     assert!(ways.into_iter().eq(wanted));
 }
 
-/// Its buffer hides that until it is full, or until the end.
+/// A buffer hides that until it is full or the stack rests; a new file's header is written at once.
 #[test]
 fn a_full_disk_is_told_at_the_end() {
-    let capture = Capture::create("/dev/full").unwrap();
+    let new = Capture::create("/dev/full").map(|_| ());
+    assert_eq!(new.unwrap_err().kind(), io::ErrorKind::StorageFull);
+    let buffered = || BufWriter::with_capacity(1 << 20, File::create("/dev/full").unwrap());
+    let capture = Capture::to(buffered()).unwrap();
     transfer(|builder| builder.capture(&capture));
     assert_eq!(capture.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
-    let capture = Capture::create("/dev/full").unwrap();
+    let capture = Capture::to(buffered()).unwrap();
     let (_listener, client) = ends();
     let client = client.capture(&capture).build().unwrap();
     assert!(TcpStream::connect(&client, "10.0.0.1:7").is_ok());

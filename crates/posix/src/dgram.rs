@@ -202,7 +202,9 @@ impl Host {
         if write.len > if to_v4 { LEN_MAX_V4 } else { LEN_MAX_V6 } {
             return Err(Errno::EMSGSIZE);
         }
-        if self.stack.udp_fits(id, to, write.len).is_err_and(|e| e == Error::MessageTooLong) {
+        // What is to leave is asked again as it does.
+        let fails = shut || write.bad || self.files.sock(write.fd)?.error.is_some();
+        if fails && self.stack.udp_fits(self.now, id, to, write.len) == Err(Error::MessageTooLong) {
             return Err(Errno::EMSGSIZE);
         }
         if let Some(errno) = self.files.sock_mut(write.fd)?.take_error() {

@@ -35,6 +35,20 @@ pub(super) fn against(options: &LabOptions) -> impl Iterator<Item = &(String, St
     options.base.iter().filter(|pair| !options.set.contains(pair))
 }
 
+/// What is compared with where `--base` and `--set` give values of their own: those of `--base`, for whoever has to see that they are ones.
+pub(super) fn other(options: &LabOptions) -> Option<LabOptions> {
+    against(options).next()?;
+    let ours = options.set.iter().filter(|(key, _)| !options.base.iter().any(|(own, _)| own == key));
+    let set = ours.chain(&options.base).cloned().collect();
+    Some(LabOptions { set, base: Vec::new(), ..options.clone() })
+}
+
+/// A key of which two values cannot be compared: it says how large a run is, or names it.
+pub(super) fn not_comparable<'a>(options: &'a LabOptions, grids: &[&Grid]) -> Option<&'a str> {
+    let fixed = |key: &str| SIZES.contains(&key) || grids.iter().any(|grid| grid.key == key);
+    against(options).map(|(key, _)| &**key).find(|key| fixed(key))
+}
+
 fn is_kept(plan: &Plan, key: &str) -> bool {
     stays(plan.experiment.grid.iter().chain(plan.variant.grid), &plan.asked.base, key)
 }

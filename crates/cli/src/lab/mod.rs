@@ -159,6 +159,12 @@ fn plan(
     }
     let mut plans = Vec::new();
     let all = || experiments.iter().flat_map(|e| e.variants);
+    let grids: Vec<_> = experiments.iter().flat_map(|e| &e.grid).chain(all().flat_map(|v| v.grid)).collect();
+    if let Some(key) = compare::not_comparable(options, &grids) {
+        return Err(Failure::usage(format!(
+            "--base and --set give {key} two values, and both of two runs that are compared have the same: it says how large they are, or which they are"
+        )));
+    }
     for experiment in experiments {
         // A variant that is asked for runs, also one that is too long for all together.
         let asked = |v: &&Variant| match &options.variant[..] {
@@ -167,6 +173,9 @@ fn plan(
         };
         let short = short && options.variant.is_empty();
         let variants = experiment.variants.iter().filter(asked);
+        if let Some(other) = compare::other(options) {
+            experiment.plan(variants.clone(), &other, short).map_err(Failure::usage)?;
+        }
         plans.extend(experiment.plan(variants, options, short).map_err(Failure::usage)?);
     }
     for wanted in &options.variant {

@@ -18,7 +18,9 @@ fn note(done: &Done) -> Option<String> {
     let (key, told) = plan.variant.note?;
     let is_set = |set: &[(String, String)]| set.iter().any(|(own, _)| own == key);
     // Of another controller it is not true either.
-    let is_other = !plan.replaced.is_empty() || plan.role != Role::AsItIs && is_set(&plan.asked.set);
+    let is_other = !plan.replaced.is_empty()
+        || plan.asked.base.iter().any(|own| own == key)
+        || plan.role != Role::AsItIs && is_set(&plan.asked.set);
     (!is_other && done.figures.is_some()).then(|| format!("{}: {told}", plan.variant.name))
 }
 

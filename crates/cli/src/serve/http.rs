@@ -15,13 +15,12 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lowwater::{TcpListener, TcpStream};
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -31,7 +30,7 @@ const CONNECTIONS_MAX: usize = 16_384;
 /// What is read and thrown away of a body that was refused, until its sender has seen why.
 const REFUSED_BYTES_MAX: u64 = 16 << 20;
 /// How long that may take.
-const REFUSED_TIME: Duration = Duration::from_secs(5);
+const REFUSED_TIME: Duration = Duration::from_secs(30);
 
 /// Serves until the end, and then until the requests in progress are answered.
 pub(crate) async fn serve(listener: TcpListener, root: Arc<Root>, mut ended: watch::Receiver<bool>) {
@@ -67,17 +66,18 @@ pub(super) async fn connection(stream: TcpStream, root: Arc<Root>, mut ended: wa
     builder.timer(TokioTimer::new()).half_close(true);
     let mut connection = builder.serve_connection(io, service);
     // An error is the peer's: it went away or spoke something else. Its answer, if any, is sent already.
+    // It ends with all of the answer written, and the FIN behind it.
     let ended = tokio::select! {
-        ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => ended,
+        ended = &mut connection => ended,
         () = over(&mut ended) => {
             Pin::new(&mut connection).graceful_shutdown();
-            poll_fn(|cx| connection.poll_without_shutdown(cx)).await
+            (&mut connection).await
         }
     };
-    let mut stream = connection.into_parts().io.into_inner();
-    if ended.is_err() || stream.shutdown().await.is_err() || !unread.load(Relaxed) {
+    if ended.is_err() || !unread.load(Relaxed) {
         return;
     }
+    let stream = connection.into_parts().io.into_inner();
     // Closing with data unread resets, and the peer would lose the answer with it (RFC 9112 section 9.6).
     let rest = stream.take(REFUSED_BYTES_MAX);
     let _ = tokio::time::timeout(REFUSED_TIME, tokio::io::copy(&mut { rest }, &mut tokio::io::sink())).await;

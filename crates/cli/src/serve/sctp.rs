@@ -82,8 +82,10 @@ pub(crate) async fn echo(assoc: SctpAssociation, patience: Duration) -> io::Resu
                 let RecvInfo { stream, ppid, unordered, .. } = info;
                 let back = SendInfo { stream, ppid, unordered, ..SendInfo::default() };
                 let message = joined(&mut parts);
-                given.fetch_add(message.len() as u64, Relaxed);
+                let len = message.len() as u64;
                 assoc.send_bytes(message, back).await?;
+                // Once it waits with the others: what has left is to be the difference at each moment.
+                given.fetch_add(len, Relaxed);
             }
         }
         assoc.finish().await

@@ -144,6 +144,21 @@ fn two_values_of_one_parameter_are_compared() {
     assert!(ended.code() == Some(2) && ended.stderr.contains("--alone compares nothing"), "{ended:?}");
 }
 
+/// What two runs that are compared have in common has one value, and that of `--base` is looked at too.
+#[test]
+fn two_values_of_what_both_runs_have_are_refused() {
+    let refused = |key: &str, values: [&str; 2]| {
+        let [base, set] = values.map(|value| format!("{key}={value}"));
+        let ended = say(&["lab", "run", "bulk", "--variant", "reno/0%", "--base", &base, "--set", &set]);
+        assert_eq!(ended.code(), Some(2), "{ended:?}");
+        ended.stderr
+    };
+    assert!(refused("bytes", ["1000", "2000"]).contains("give bytes two values"));
+    assert!(refused("loss_percent", ["0", "1"]).contains("give loss_percent two values"));
+    let told = refused("rate_mbps", ["abc", "50"]);
+    assert!(told.contains("rate_mbps") && told.contains("abc"), "{told}");
+}
+
 #[test]
 fn what_changes_nothing_runs_once_and_is_told() {
     let same =

@@ -109,7 +109,7 @@ impl Sysctl {
     }
 
     /// SCTP's least timeout is not above its largest. Each is refused where it passes the other, which `name` has just done or not
-    /// (`proc_sctp_do_rto_min`, `proc_sctp_do_rto_max`). Reordering does not begin above its bound, which may fall below it later (`ipv4_net_table`).
+    /// (`proc_sctp_do_rto_min`, `proc_sctp_do_rto_max`). Reordering does not begin above its bound, which may fall below it later (6.18).
     fn in_order(&self, name: &str) -> Result<(), String> {
         let (min, max) = (self.sctp_rto_min, self.sctp_rto_max);
         match name {
@@ -564,6 +564,17 @@ mod tests {
         }
         let mut crossed = Sysctl { sctp_rto_min: 9, sctp_rto_max: 1, ..s };
         crossed.set("tcp_sack", "0").expect("another setting is none of their business");
+    }
+
+    #[test]
+    fn reordering_does_not_begin_above_its_bound() {
+        let mut s = Sysctl::default();
+        s.set("tcp_max_reordering", "5").expect("a number");
+        let told = s.set("tcp_reordering", "6").expect_err("above the bound");
+        assert_eq!(told, "sysctl tcp_reordering: '6' is not allowed above tcp_max_reordering, which is 5");
+        assert_eq!(s.tcp_reordering, 3);
+        s.set("tcp_reordering", "5").expect("the bound itself");
+        s.set("tcp_max_reordering", "4").expect("the bound may fall below it");
     }
 
     #[test]

@@ -201,7 +201,7 @@ impl Stack {
     /// A write that waits for room goes on now (`sk_stream_wait_memory`); `None` where there is no connection.
     pub fn tcp_ends_wait_for_room(&mut self, id: SocketId) -> Option<bool> {
         let cx = self.env.cx(self.now, Some(id));
-        match &self.sockets.get(id)?.socket {
+        match &mut self.sockets.get_mut(id)?.socket {
             Socket::Tcp(conn) => Some(conn.ends_wait_for_room(&cx)),
             _ => None,
         }

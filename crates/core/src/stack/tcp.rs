@@ -475,7 +475,7 @@ impl Stack {
     }
 
     /// Level readiness of a connection, for who reads and does not ask for room: [`Stack::poll`] would count as having seen "full". A stale name
-    /// is as there.
+    /// is as there, and so is whatever is no connection of TCP.
     pub fn tcp_ready(&mut self, now: Instant, id: SocketId) -> Ready {
         self.enter(now);
         let cx = self.env.cx(self.now, Some(id));

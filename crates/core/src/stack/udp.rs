@@ -228,7 +228,14 @@ impl Stack {
     ///
     /// # Errors
     /// [`Error::MessageTooLong`] beyond the path MTU where nothing may fragment it, [`Error::NoRoute`], [`Error::NotConnected`].
-    pub fn udp_fits(&mut self, id: SocketId, remote: Option<SocketAddr>, len: usize) -> Result<(), Error> {
+    pub fn udp_fits(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        remote: Option<SocketAddr>,
+        len: usize,
+    ) -> Result<(), Error> {
+        self.enter(now);
         let remote = remote.or(self.udp(id)?.remote).ok_or(Error::NotConnected)?;
         self.udp_way(id, remote, len).map(|_| ())
     }

@@ -458,11 +458,18 @@ impl Conn {
         self.level(cx).writable()
     }
 
-    /// A write that waits for room goes on: there is some, if less than wakes it, or nothing to wait for (`sk_stream_wait_memory`).
-    #[must_use]
-    pub fn ends_wait_for_room(&self, cx: &Cx<'_>) -> bool {
+    /// A write that waits for room goes on: there is some, if less than wakes it, or nothing to wait for. Where it waits on it has seen "full" again: of
+    /// several writers the one that was told of room may have taken all of it (`sk_stream_wait_memory` asks for it in each of its rounds).
+    pub fn ends_wait_for_room(&mut self, cx: &Cx<'_>) -> bool {
         let may_send = matches!(self.state, State::SynRecv | State::Established | State::CloseWait);
-        !may_send || self.app.snd_shutdown || self.app.error.is_some() || self.level(cx).memory_free(false)
+        let ends = !may_send
+            || self.app.snd_shutdown
+            || self.app.error.is_some()
+            || self.level(cx).memory_free(false);
+        if !ends {
+            self.app.nospace = NoSpace::Waits;
+        }
+        ends
     }
 
     /// Level readiness. Asking while it is not writable counts as having seen "full": a wake-up will follow.

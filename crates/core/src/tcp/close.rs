@@ -78,7 +78,9 @@ impl Conn {
         } else if at_once {
             cx.count.tcp_ext.tcp_abort_on_data += 1;
         } else {
-            self.out.burst.closes = self.send_fin(cx);
+            // What was asked for before is the owner's, too: Linux has sent it within those calls.
+            let asked = self.out.tries();
+            self.out.burst.closes = self.send_fin(cx) || asked;
             if self.state == State::FinWait2 {
                 self.orphan_in_fin_wait2(cx);
             }

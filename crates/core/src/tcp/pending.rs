@@ -74,14 +74,14 @@ pub(super) struct Early {
 pub(super) struct Burst {
     /// Segments of new data; who asks wants to know whether there were any.
     pub(super) segs: u16,
-    /// The MSS with which it began, 0 before it did: options that only its first packets carry make all of them shorter
-    /// (`tcp_write_xmit`).
+    /// The MSS with which its new data began, 0 before that: options that only the first packets carry make all of them shorter
+    /// (`tcp_write_xmit`). Retransmissions go by their own.
     pub(super) mss: u16,
     /// A retransmission was held back, since a copy has not left this host.
     pub(super) held: bool,
     /// Who asked for it.
     pub(super) round: Round,
-    /// close() has let go what waited, and the FIN, and nothing has asked for more since.
+    /// close() has let go what waited, and the FIN, and nothing has asked for more since, nor has the burst been tried.
     pub(super) closes: bool,
 }
 

@@ -321,7 +321,7 @@ impl RcvWindow {
         }
         let free = free.min(self.ssthresh);
         // A threshold below the MSS must not keep a small buffer shut once it was read.
-        let step = mss.min(self.ssthresh.max(1));
+        let step = if tight { mss } else { mss.min(self.ssthresh.max(1)) };
         let wnd = if self.scale > 0 { self.align(free) } else { self.unscaled(free, step, full) };
         Offer { wnd, tight }
     }

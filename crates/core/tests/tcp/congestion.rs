@@ -2,7 +2,7 @@
 use super::peer::{Peer, Shape};
 use lowwater_core::base::Sysctl;
 use lowwater_core::base::sysctl::CongestionKind;
-use lowwater_core::tcp::SendFlags;
+use lowwater_core::tcp::{How, SendFlags};
 
 fn server() -> Peer {
     let options = |o: &mut lowwater_core::tcp::SocketOptions| o.sndbuf = Some(1 << 20);
@@ -322,4 +322,26 @@ fn what_the_peer_lets_go_after_close_does_not_shrink_the_window() {
         p.expect(if closes { "FP. 15001:16001" } else { "P. 15001:16001" });
         assert_eq!(p.info().snd_cwnd, if closes { 20 } else { 15 });
     }
+}
+
+/// What shutdown() has let go leaves as its owner's, also where close() follows before the driver has asked for packets: Linux has sent it within shutdown().
+#[test]
+fn what_shutdown_lets_go_right_before_close_is_the_owners() {
+    let cwnd = |calls: &[fn(&mut Peer)]| {
+        let mut p = server();
+        p.write(10_000);
+        p.expect_data(1, 10_001, 1_000);
+        p.at(100);
+        p.inject(". 1 ack 10001");
+        p.at(450);
+        p.stall(true);
+        calls.iter().for_each(|call| call(&mut p));
+        p.stall(false);
+        p.expect("F. 10001");
+        p.info().snd_cwnd
+    };
+    let shut: fn(&mut Peer) = |p| p.shutdown(How::Write);
+    let both = cwnd(&[shut, Peer::close]);
+    assert_eq!((both, cwnd(&[Peer::close])), (cwnd(&[shut]), cwnd(&[shut])));
+    assert_eq!(both, 15);
 }

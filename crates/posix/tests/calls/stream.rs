@@ -4,7 +4,9 @@ use bytes::Bytes;
 use core::net::SocketAddr;
 use lowwater_core::base::Duration;
 use lowwater_posix::abi::*;
-use lowwater_posix::{Call, Errno, Fd, Host, Name, Optval, Piece, RecvKind, Room, SendKind, Settings};
+use lowwater_posix::{
+    Call, Errno, Fd, Host, Name, Optval, Piece, RecvKind, Room, SendKind, Settings, Started,
+};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -50,6 +52,28 @@ fn accept_tells_the_peer_in_the_family_of_the_listener() {
         ok(&mut net.b, Call::Fcntl { fd: second.ret as i32, cmd: F_GETFL, arg: 0 }),
         O_RDWR | O_NONBLOCK
     );
+}
+
+/// One writer is told of room and may take all of it: whoever waits beside it waits for more, and is told of that (`sk_stream_wait_memory`).
+#[test]
+fn of_two_blocked_writers_both_go_on() {
+    for len in (500..60_000).step_by(750) {
+        let mut net = Net::new();
+        let (a, _) = net.connected();
+        ok(&mut net.a, setint(a, SOL_SOCKET, SO_SNDBUF, 5_000));
+        ok(&mut net.a, write(a, &[7; 5_000]));
+        let data = vec![7; len];
+        let both = [&data[..], &data[..len / 2 + 1]].map(|data| match net.a.call(write(a, data)) {
+            Started::Blocked(id) => Some(id),
+            Started::Done(reply) => {
+                assert!(reply.ret > 0, "{len}: {reply:?}");
+                None
+            }
+        });
+        net.run(Duration::from_secs(5));
+        let stuck = both.into_iter().flatten().filter(|id| net.a.is_blocked(*id)).count();
+        assert_eq!(stuck, 0, "writes of {len} bytes");
+    }
 }
 
 #[test]

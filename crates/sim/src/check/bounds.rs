@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 pub const NAME: &str = "bounds";
 
 /// Charge of a packet beside its payload, and of the largest packet.
-pub(crate) const PACKET_CHARGE: u64 = 1_280;
+const PACKET_CHARGE: u64 = 1_280;
 const PACKET_MOST: u64 = 66_400;
 
-/// Connections and packets that are looked at in a turn, on average: where there are more the next turns go by, so that a turn costs the same
-/// however much waits.
+/// Connections that are looked at in a turn, on average: where there are more the next turns go by, so that a turn costs the same however many
+/// there are.
 const LOOKS_PER_TURN: u64 = 16;
 
 /// The turns that are looked at.
@@ -33,7 +33,7 @@ impl Turns {
         due
     }
 
-    /// A look has cost as much as so many connections and packets.
+    /// A look has cost as much as so many connections.
     pub const fn spend(&mut self, looks: u64) {
         self.pass = looks / LOOKS_PER_TURN;
     }
@@ -100,7 +100,8 @@ impl Standing {
         for (id, now) in &self.flows {
             let Some(was) = before.flows.get(id) else { continue };
             self.rules.in_flight(was, now, probes > 0).map_err(|what| format!("{id:?} {what}"))?;
-            if exempt == 0 {
+            // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
+            if exempt == 0 && self.rules.below(was, now, 0).is_err() {
                 self.rules.below(was, now, largest(*id)).map_err(|what| format!("{id:?} {what}"))?;
             }
         }

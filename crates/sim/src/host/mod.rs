@@ -414,12 +414,15 @@ impl Host {
         };
         let done = core.transmit(now, self.budget, &mut device);
         if let Some(before) = before {
-            let credits = core.stack().credits();
-            let packets: u64 = credits.iter().map(|credit| credit.held / bounds::PACKET_CHARGE).sum();
-            turns.spend(2 * before.connections() + packets);
-            let held: BTreeMap<_, _> =
-                credits.iter().map(|credit| (credit.socket, credit.held_most)).collect();
-            let largest = |id| held.get(&id).copied().unwrap_or_default().max(account.largest(id)).into();
+            turns.spend(2 * before.connections());
+            let held = |id| {
+                core.stack()
+                    .credits()
+                    .iter()
+                    .find(|credit| credit.socket == id)
+                    .map(|credit| credit.held_most)
+            };
+            let largest = |id| held(id).unwrap_or_default().max(account.largest(id)).into();
             let kept = Standing::of(core, *cuts).after(&before, largest);
             ledger.check(bounds::NAME, now, kept.map_err(|what| format!("host {host}: {what}")));
         }

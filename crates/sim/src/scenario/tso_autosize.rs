@@ -158,7 +158,7 @@ impl TsoAutosize {
         figures.put("connected_flows", world.ledger.connected as f64);
         figures.put("aborted_flows", world.ledger.aborted as f64);
         figures.put("segs_per_packet", data.1 as f64 / data.0.max(1) as f64);
-        figures.put("acks_per_mb", count.tcp.in_segs as f64 / (bytes as f64 / 1e6));
+        figures.put("acks_per_mb", count.tcp.in_segs as f64 / (bytes.max(1) as f64 / 1e6));
         figures.departures = departures;
         figures
     }

@@ -127,12 +127,13 @@ impl Conn {
     fn mss_of_answer(&self, cx: &Cx<'_>) -> u16 {
         let (asked, max_window) = (self.syn_option_bytes(), self.tx.max_window());
         let mut pmtu = self.path.pmtu;
-        if max_window == 0 {
-            return pmtu.mss(asked);
-        }
-        pmtu.set_peer_mss(Some(self.peer.mss_clamp));
         pmtu.set_base_mss(cx.sysctl.tcp_base_mss);
-        let mss = pmtu.mss_within(asked, max_window);
+        let mss = if max_window == 0 {
+            pmtu.mss(asked)
+        } else {
+            pmtu.set_peer_mss(Some(self.peer.mss_clamp));
+            pmtu.mss_within(asked, max_window)
+        };
         // The search for the MTU has begun with the SYN (`tcp_connect_init`).
         let searches = cx.sysctl.tcp_mtu_probing > 1;
         if searches { mss.min(pmtu.mss_at(pmtu.mtu_of(pmtu.base_mss(), asked), asked)) } else { mss }
