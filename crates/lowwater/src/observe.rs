@@ -12,7 +12,7 @@ pub enum Direction {
 }
 
 /// Sees every packet that passes, with the number of its device in order of the builder's calls from 0. It runs on the
-/// stack's thread without any lock: what it does slowly delays packets. Super-packets come whole and checksums that are left
+/// stack's thread with the devices held: what it does slowly delays packets. Super-packets come whole and checksums that are left
 /// to the device are unfinished ([`Packet::offload`] tells).
 pub type Observer = Box<dyn FnMut(usize, Direction, &Packet) + Send>;
 

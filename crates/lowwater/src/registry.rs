@@ -28,7 +28,7 @@ impl Wakes {
         self.0.is_empty()
     }
 
-    /// Wakes all of them, in their order. To be called with no lock held.
+    /// Wakes all of them, in their order. To be called without the stack's lock, which whoever is woken wants.
     pub(crate) fn wake(&mut self) {
         self.0.reverse();
         while let Some(waker) = self.0.pop() {
