@@ -1,8 +1,9 @@
 //! From a plan to a segment: flags, options, window (`__tcp_transmit_skb`).
 use super::nagle::Hold;
 use crate::base::trace::Ev;
-use crate::base::{Cx, Instant};
+use crate::base::{Cx, Instant, Wait};
 use crate::credit::PACKET_CHARGE;
+use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
 use crate::tcp::negotiated::Negotiated;
 use crate::tcp::pending::{Asked, Early};
@@ -65,6 +66,28 @@ impl Conn {
         let counted = answers && !only_fin;
         self.rx.ack.on_data_sent(cx, counted);
         self.out.early = Some(Box::new(Early { repr, answers, counted, new }));
+    }
+
+    /// New data, cut by the MSS with which the burst began, or a smaller one that has come since: what leaves with its first segment alone, as the
+    /// block of a D-SACK, is no room for the others (`tcp_write_xmit` is told once). `(mss, max_segs)` is what goes by the present one.
+    pub(super) fn new_of_burst(
+        &mut self,
+        cx: &mut Cx<'_>,
+        caps: &PathCaps,
+        (mss, max_segs): (u16, u16),
+        hold: Option<Hold>,
+    ) -> Result<Outgoing, Wait> {
+        let of_burst = match self.out.burst.mss {
+            0 => mss,
+            began => began.min(mss),
+        };
+        self.out.burst.mss = of_burst;
+        if of_burst == mss {
+            return self.new_data(cx, mss, max_segs, hold);
+        }
+        self.tx.set_mss(of_burst);
+        let max_segs = self.packet_segments(cx, caps, of_burst);
+        self.new_data(cx, of_burst, max_segs, hold)
     }
 
     /// F-RTO sends new data in the place of a retransmission, and at the same time, or that after all where the new data does not fit the

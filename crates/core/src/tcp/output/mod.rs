@@ -280,28 +280,6 @@ impl Conn {
         (len > 0 && fits).then_some(len)
     }
 
-    /// New data, cut by the MSS with which the burst began, or a smaller one that has come since: what leaves with its first segment alone, as the
-    /// block of a D-SACK, is no room for the others (`tcp_write_xmit` is told once). `(mss, max_segs)` is what goes by the present one.
-    fn new_of_burst(
-        &mut self,
-        cx: &mut Cx<'_>,
-        caps: &PathCaps,
-        (mss, max_segs): (u16, u16),
-        hold: Option<Hold>,
-    ) -> Result<Outgoing, Wait> {
-        let of_burst = match self.out.burst.mss {
-            0 => mss,
-            began => began.min(mss),
-        };
-        self.out.burst.mss = of_burst;
-        if of_burst == mss {
-            return self.new_data(cx, mss, max_segs, hold);
-        }
-        self.tx.set_mss(of_burst);
-        let max_segs = self.packet_segments(cx, caps, of_burst);
-        self.new_data(cx, of_burst, max_segs, hold)
-    }
-
     /// What a write has pushed out, then the rest where a `hold` says that it may leave.
     fn new_data(
         &mut self,
