@@ -1,4 +1,5 @@
 //! What becomes of a packet that did not get past the queue below.
+use crate::base::time::Duration;
 use crate::base::{Cx, Wait};
 use crate::packet::Owner;
 use crate::tcp::conn::Conn;
@@ -7,9 +8,13 @@ use crate::tcp::segment::{Handed, Question};
 use crate::tcp::send_window::Room;
 use crate::tcp::sender::{Errand, Rexmit};
 
+/// Shortest wait before a refused retransmission is tried again where nothing of the flow is below: a queue of packets drains in this time
+/// on a fast line, and a timeout (`tcp_rto_min_us`) is as far away as twenty attempts.
+const RESEND_WAIT_MIN: Duration = Duration::from_millis(10);
+
 impl Conn {
     /// The packet that [`Conn::output`] has just given never left: the queue below had no room (`congested`), or there was no way.
-    /// It is as if it had not been sent, and the flow is silent until an acknowledgement, a write or a timer. Want of room halves
+    /// It is as if it had not been sent, and the flow is silent until an acknowledgement, a write or a timer, which for a retransmission comes soon. Want of room halves
     /// the window, once per window (`tcp_transmit_skb`: `tcp_enter_cwr`). True where something that waited for this very packet to leave
     /// may go once more.
     pub fn on_refused(&mut self, cx: &mut Cx<'_>, handed: &Handed, congested: bool) -> bool {
@@ -57,8 +62,22 @@ impl Conn {
         // A throttled flow goes on when the packet ends, however it ends (`tcp_wfree`); refused once more, it is not throttled.
         if again {
             self.out.try_send(self.default_hold());
+        } else if congested && attempt.errand == Errand::Again {
+            self.resend_soon(cx);
         }
         again
+    }
+
+    /// What is lost in the network has now been refused here. No further acknowledgement may come, above all without SACK, and a timeout would
+    /// take the full queue of this host for one more sign of congestion. So it goes as soon as something of the flow leaves, or after a
+    /// part of a round trip: Linux waits for the timeout (`tcp_xmit_retransmit_queue` ends when `tcp_retransmit_skb` fails).
+    fn resend_soon(&mut self, cx: &Cx<'_>) {
+        if self.out.credit.below() > 0 {
+            let _ = self.out.credit.throttle();
+        }
+        let part = self.path.rtt.srtt().unwrap_or_default() / 4;
+        let at = cx.now + part.clamp(RESEND_WAIT_MIN, RESOURCE_PROBE_INTERVAL);
+        self.timers.pace = Some(self.timers.pace.map_or(at, |pace| pace.max(at)));
     }
 
     /// The peer was not asked: it is the timer's turn again, as soon as for data (`tcp_send_probe0`, `tcp_keepalive_timer`).
