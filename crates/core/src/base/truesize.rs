@@ -20,7 +20,8 @@ const SINGLE_MAX: u32 = PAGE - FRONT - 1;
 /// Payload bytes of the buffers into which a full queue is squeezed (`SKB_MAX_ORDER(0, 0)`).
 pub const SQUEEZED_MAX: u32 = PAGE - BEHIND;
 
-/// A charge, the room behind the payload in its buffer, and whether the buffer begins with bytes that the one before it has.
+/// A charge, the room behind the payload in its buffer, whether the buffer begins with bytes that the one before it has, and whether it is one of
+/// copies.
 ///
 /// All in one word, since each waiting segment has one: bytes in units of 64 above, tail room in the low 12 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,13 +30,16 @@ pub struct Truesize(u32);
 impl Truesize {
     /// Nothing.
     pub const NONE: Self = Self(0);
-    /// Largest charge that fits.
-    const MAX: u32 = (1 << 19) - 1;
+    /// Largest charge that fits, in its units.
+    const MAX: u32 = (1 << 18) - 1;
     const CUT: u32 = 1 << 12;
+    const COPIES: u32 = 1 << 13;
+    /// Bits below the charge.
+    const SHIFT: u32 = 14;
 
     const fn new(bytes: u32, tailroom: u32) -> Self {
         let units = bytes / 64;
-        Self((if units > Self::MAX { Self::MAX } else { units }) << 13 | tailroom)
+        Self((if units > Self::MAX { Self::MAX } else { units }) << Self::SHIFT | tailroom)
     }
 
     /// A packet of `bytes`, IP header included.
@@ -54,13 +58,13 @@ impl Truesize {
     #[must_use]
     pub fn squeezed(bytes: u32) -> Self {
         let size = buffer(bytes);
-        Self::new(DESCRIPTOR + size, (size - BEHIND).saturating_sub(bytes))
+        Self(Self::new(DESCRIPTOR + size, (size - BEHIND).saturating_sub(bytes)).0 | Self::COPIES)
     }
 
     /// The charge in bytes.
     #[must_use]
     pub const fn bytes(self) -> u32 {
-        self.0 >> 13 << 6
+        self.0 >> Self::SHIFT << 6
     }
 
     /// Bytes that still fit behind the payload.
@@ -81,6 +85,18 @@ impl Truesize {
         self.0 & Self::CUT != 0
     }
 
+    /// Nothing but copies is charged ([`Self::squeezed`]): no packet as it came.
+    #[must_use]
+    pub const fn is_of_copies(self) -> bool {
+        self.0 & Self::COPIES != 0
+    }
+
+    /// No more can be added without a charge beyond the largest.
+    #[must_use]
+    pub const fn is_large(self) -> bool {
+        self.bytes() > Self::MAX << 5
+    }
+
     /// The same buffer after `len` bytes that follow were copied to its end, where they cost nothing (`skb_try_coalesce`).
     #[must_use]
     pub const fn with_tail(self, len: u32) -> Option<Self> {
@@ -90,7 +106,10 @@ impl Truesize {
     /// Two buffers as one, of which `next` is the last.
     #[must_use]
     pub const fn and(self, next: Self) -> Self {
-        Self::new(self.bytes().saturating_add(next.bytes()), next.tailroom())
+        let both = Self::new(self.bytes().saturating_add(next.bytes()), next.tailroom());
+        let of_copies = (self.bytes() == 0 || self.is_of_copies()) && next.is_of_copies()
+            || self.is_of_copies() && next.bytes() == 0;
+        if of_copies { Self(both.0 | Self::COPIES) } else { both }
     }
 }
 
@@ -125,13 +144,15 @@ mod tests {
         }
     }
 
-    /// What has more than the copies whose charge it has are copies.
     #[test]
-    fn no_packet_passes_for_full_copies() {
-        let full = Truesize::squeezed(SQUEEZED_MAX).bytes();
-        let as_copies = |bytes: &u32| Truesize::of_packet(*bytes).bytes().is_multiple_of(full);
-        let packets: Vec<u32> = (1..=65_535 + 40).filter(as_copies).collect();
-        assert!(packets.len() > 1_000 && packets.iter().all(|bytes| *bytes < SQUEEZED_MAX), "{packets:?}");
+    fn copies_are_told_from_packets() {
+        let (copy, packet) = (Truesize::squeezed(SQUEEZED_MAX), Truesize::of_packet(3_000));
+        assert_eq!(copy.bytes(), packet.bytes());
+        let of_copies =
+            [copy, copy.and(copy), Truesize::NONE.and(copy), copy.and(Truesize::NONE), copy.cut()];
+        assert!(of_copies.into_iter().all(Truesize::is_of_copies));
+        let others = [packet, Truesize::NONE, copy.and(packet), packet.and(copy), packet.and(Truesize::NONE)];
+        assert!(!others.into_iter().any(Truesize::is_of_copies));
     }
 
     #[test]
@@ -146,6 +167,7 @@ mod tests {
         assert_eq!((more.bytes(), more.tailroom(), more.with_tail(1)), (2_304, 0, None));
         let both = more.and(Truesize::of_packet(40));
         assert_eq!((both.bytes(), both.tailroom()), (3_136, 152));
-        assert_eq!(Truesize::of_packet(u32::MAX - 5_000).bytes(), 33_554_368);
+        assert_eq!(Truesize::of_packet(u32::MAX - 5_000).bytes(), 16_777_152);
+        assert!(!Truesize::of_packet(8_000_000).is_large() && Truesize::of_packet(8_500_000).is_large());
     }
 }

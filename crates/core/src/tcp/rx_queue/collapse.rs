@@ -13,6 +13,7 @@ const PIECE_BYTES: usize = 32 * 1024;
 struct Group {
     chunks: Vec<Chunk>,
     len: usize,
+    truesize: Truesize,
     done: Collapsed,
 }
 
@@ -26,24 +27,26 @@ pub struct Collapsed {
 }
 
 impl Group {
-    /// True when `chunk` should be left as it is: it is large and pins little beside itself.
+    /// True when `chunk` should be left as it is: it is large and pins little beside itself, or the charge of two of its kind would not fit.
     fn leaves(chunk: &Chunk) -> bool {
-        chunk.len() >= PIECE_BYTES / 2 && chunk.charge() as usize <= chunk.len() + chunk.len() / 8
+        chunk.truesize.is_large()
+            || chunk.len() >= PIECE_BYTES / 2 && chunk.charge() as usize <= chunk.len() + chunk.len() / 8
     }
 
     fn add(&mut self, chunk: Chunk) {
         self.len += chunk.len();
+        self.truesize = self.truesize.and(chunk.truesize);
         self.chunks.push(chunk);
     }
 
     fn is_full(&self) -> bool {
-        self.len >= PIECE_BYTES
+        self.len >= PIECE_BYTES || self.truesize.is_large()
     }
 
     /// One chunk in place of all.
     fn flush(&mut self) -> Option<Chunk> {
         let count = self.chunks.len() as u64;
-        let len = core::mem::take(&mut self.len);
+        let (len, truesize) = (core::mem::take(&mut self.len), core::mem::take(&mut self.truesize));
         if count == 1 {
             let chunk = self.chunks.pop()?;
             // Alone, it is worth a copy only when it pins at least twice what it holds.
@@ -56,7 +59,6 @@ impl Group {
             return None;
         }
         let mut all = Vec::with_capacity(len);
-        let truesize = self.chunks.iter().fold(Truesize::NONE, |sum, chunk| sum.and(chunk.truesize));
         for chunk in self.chunks.drain(..) {
             all.extend_from_slice(chunk.as_slice());
         }

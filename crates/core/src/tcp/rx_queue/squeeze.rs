@@ -42,6 +42,8 @@ struct Tail {
     common: u32,
     truesize: u32,
     buffers: u64,
+    /// Something of it is charged as it came.
+    came: bool,
 }
 
 impl Tail {
@@ -50,19 +52,19 @@ impl Tail {
         self.common += common;
         self.truesize += chunk.truesize();
         self.buffers += u64::from(chunk.truesize() > 0);
+        self.came |= chunk.truesize() > 0 && !chunk.truesize.is_of_copies();
     }
 
     /// Begins at a chunk, with so many bytes of the one before it.
     const fn behind(from: usize, lead: u32) -> Self {
-        Self { from, lead, bytes: lead, common: 0, truesize: 0, buffers: 0 }
+        Self { from, lead, bytes: lead, common: 0, truesize: 0, buffers: 0, came: false }
     }
 
-    /// What it has beyond the copies that its charge stands for, if it stands for full ones: the next one begins with that. No packet as it came
-    /// has more than such copies for such a charge (a test of [`Truesize`]); of several that were joined to pin less the sum may, and then the
-    /// copies of one squeeze are reckoned from a byte further on than Linux's.
+    /// What it has beyond the copies that its charge stands for, if it stands for full ones: the next one begins with that. Large packets that were
+    /// joined to pin less may have more than such copies for such a charge.
     fn beyond_copies(&self) -> u32 {
         let full = Truesize::squeezed(SQUEEZED_MAX).bytes();
-        if !self.truesize.is_multiple_of(full) {
+        if self.came || !self.truesize.is_multiple_of(full) {
             return 0;
         }
         self.bytes.saturating_sub(self.truesize / full * SQUEEZED_MAX)
@@ -74,6 +76,7 @@ impl Tail {
         self.common += next.common;
         self.truesize += next.truesize;
         self.buffers += next.buffers;
+        self.came |= next.came;
         self
     }
 }
@@ -204,5 +207,29 @@ impl RxQueue {
             }
         }
         gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn joined(lens: &[usize], charge: impl Fn(u32) -> Truesize) -> Tail {
+        let all = lens.iter().map(|len| charge(*len as u32)).fold(Truesize::NONE, Truesize::and);
+        let mut tail = Tail::default();
+        tail.push(&Chunk::gathered(Bytes::from(vec![0; lens.iter().sum()]), all), 0);
+        tail
+    }
+
+    #[test]
+    fn joined_packets_do_not_pass_for_copies() {
+        let packets = joined(&[15_960, 11_864, 600], |len| Truesize::of_packet(len + 40));
+        let full = Truesize::squeezed(SQUEEZED_MAX).bytes();
+        assert_eq!((packets.truesize, packets.bytes), (7 * full, 7 * SQUEEZED_MAX + 1_992));
+        assert_eq!(packets.beyond_copies(), 0);
+        let mut copies = joined(&[3_776, 3_776], Truesize::squeezed);
+        copies.bytes += 24;
+        assert_eq!(copies.beyond_copies(), 24);
     }
 }
