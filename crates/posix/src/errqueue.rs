@@ -1,9 +1,9 @@
 //! The error queue of a socket (`sk_error_queue`, `ip_recv_error`, `ipv6_recv_error`): what ICMP said, what became of sends without copies,
 //! times of what was sent.
 use crate::abi::{
-    EPOLLERR, IP_RECVERR, IPV6_RECVERR, MSG_ERRQUEUE, MSG_TRUNC, SO_EE_CODE_ZEROCOPY_COPIED,
-    SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6, SO_EE_ORIGIN_TIMESTAMPING, SO_EE_ORIGIN_ZEROCOPY, SOL_IP,
-    SOL_IPV6,
+    EPOLLERR, IP_RECVERR, IP_RECVERR_RFC4884, IPV6_RECVERR, IPV6_RECVERR_RFC4884, MSG_ERRQUEUE, MSG_TRUNC,
+    SO_EE_CODE_ZEROCOPY_COPIED, SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6, SO_EE_ORIGIN_TIMESTAMPING,
+    SO_EE_ORIGIN_ZEROCOPY, SOL_IP, SOL_IPV6,
 };
 use crate::call::{Control, Fd, Reply, sockaddr};
 use crate::errno::Errno;
@@ -18,6 +18,8 @@ use lowwater_core::base::truesize::Truesize;
 use lowwater_core::base::{Instant, SocketId};
 use lowwater_core::stack::IcmpHeard;
 use std::collections::VecDeque;
+
+mod extension;
 
 /// What Linux 6.18 charges for an entry beside its data (`skb->truesize` of an empty buffer): to the receive buffer, or to the memory for
 /// options while a send without a copy is under way.
@@ -272,7 +274,8 @@ impl Host {
         while let Some(heard) = self.stack.next_icmp() {
             any = true;
             let Some(fd) = self.files.fd_of(heard.id) else { continue };
-            if icmp_entry(&heard, self.now).is_none_or(|entry| self.push_error(fd, entry)) {
+            let extended = self.files.sock(fd).is_ok_and(|sock| wants_extension(sock, &heard));
+            if icmp_entry(&heard, extended, self.now).is_none_or(|entry| self.push_error(fd, entry)) {
                 self.wake_fd(fd, EPOLLERR);
                 woken.push(heard.id);
             }
@@ -281,8 +284,16 @@ impl Host {
     }
 }
 
-/// A message of ICMP as an entry: read is what it quotes, from the transport's header on (TCP), or behind it (UDP).
-fn icmp_entry(heard: &IcmpHeard, now: Instant) -> Option<Entry> {
+/// The socket has asked where extensions of messages of this family begin.
+fn wants_extension(sock: &Sock, heard: &IcmpHeard) -> bool {
+    let v6 = heard.message.as_ref().is_some_and(|error| error.from.is_ipv6());
+    let (level, name) = if v6 { (SOL_IPV6, IPV6_RECVERR_RFC4884) } else { (SOL_IP, IP_RECVERR_RFC4884) };
+    sock.plain(level, name) != 0
+}
+
+/// A message of ICMP as an entry: read is what it quotes, from the transport's header on (TCP), or behind it (UDP), and what stands behind that.
+/// `extended` as [`wants_extension`] says.
+fn icmp_entry(heard: &IcmpHeard, extended: bool, now: Instant) -> Option<Entry> {
     /// Of the transports that have sockets here.
     const UDP: u8 = 17;
     const UDP_HEADER: usize = 8;
@@ -302,7 +313,7 @@ fn icmp_entry(heard: &IcmpHeard, now: Instant) -> Option<Entry> {
             ty: message.ty,
             code: message.code,
             info: told_info(v6, message.ty, message.code, message.rest),
-            data: 0,
+            data: if extended { extension::told(v6, message, from) } else { 0 },
         },
         offender: Some(error.from),
         name: Some(SocketAddr::new(embedded.dst, embedded.dst_port)),

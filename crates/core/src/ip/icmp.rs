@@ -107,7 +107,7 @@ pub struct IcmpMessage {
     pub code: u8,
     /// The four bytes behind the checksum.
     pub rest: u32,
-    /// The packet that it quotes, shared with the message.
+    /// The packet that it quotes, and extensions behind that (RFC 4884), shared with the message.
     pub quoted: Bytes,
 }
 

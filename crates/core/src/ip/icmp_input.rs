@@ -55,16 +55,14 @@ fn kind_v6(repr: &Icmp6Repr<'_>) -> Option<IcmpKind> {
     })
 }
 
-/// The message of an error, whose header has eight bytes in both families, with the `len` bytes behind that which it quotes.
-fn message_of(ingress: &Ingress, len: usize) -> IcmpMessage {
+/// The message of an error, whose header has eight bytes in both families.
+fn message_of(ingress: &Ingress) -> IcmpMessage {
     /// Bytes of the header of an error.
     const HEADER: usize = 8;
     let head = ingress.l4();
     let rest = head.get(4..HEADER).and_then(|b| b.try_into().ok()).map_or(0, u32::from_be_bytes);
     let byte = |at: usize| head.get(at).copied().unwrap_or(0);
-    let mut quoted = ingress.payload(HEADER);
-    quoted.truncate(len);
-    IcmpMessage { ty: byte(0), code: byte(1), rest, quoted }
+    IcmpMessage { ty: byte(0), code: byte(1), rest, quoted: ingress.payload(HEADER) }
 }
 
 impl Ip {
@@ -183,8 +181,8 @@ impl Ip {
         kind: Option<IcmpKind>,
     ) -> Input {
         let from = ingress.src;
-        let mut message = message_of(ingress, quoted);
-        let Some(embedded) = Embedded::parse(&message.quoted) else {
+        let mut message = message_of(ingress);
+        let Some(embedded) = message.quoted.get(..quoted).and_then(Embedded::parse) else {
             return Input::Drop(DropWhy::IcmpIgnored);
         };
         let Some(kind) = kind else { return Input::Drop(DropWhy::IcmpIgnored) };
@@ -201,7 +199,7 @@ impl Ip {
         let kind = match kind {
             // That something was too long counts, how long it may be does not: the least is believed (`icmp_unreach`).
             IcmpKind::TooBig(_) if from.is_ipv4() && cx.sysctl.ip_no_pmtu_disc != 0 => {
-                message.rest = 0;
+                message.rest &= !0xffff;
                 IcmpKind::TooBig(0)
             }
             kind => kind,
