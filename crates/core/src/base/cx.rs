@@ -23,6 +23,8 @@ pub struct Cx<'a> {
     pub pressure: Pressure,
     /// Pages from which on a connection gives way to others; no bound while memory is not short.
     pub share: u64,
+    /// Connections that nobody owns.
+    pub orphans: u32,
     /// The socket at work, for the trace.
     pub socket: Option<SocketId>,
 }

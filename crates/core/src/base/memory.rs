@@ -27,6 +27,8 @@ pub struct Memory {
     level: Pressure,
     /// Connections and listeners (`sk_sockets_allocated`).
     sockets: u64,
+    /// Connections that nobody owns (`tcp_orphan_count`).
+    orphans: u32,
 }
 
 impl Memory {
@@ -60,6 +62,22 @@ impl Memory {
     /// There is one socket less.
     pub const fn close(&mut self) {
         self.sockets = self.sockets.saturating_sub(1);
+    }
+
+    /// Connections that nobody owns.
+    #[must_use]
+    pub const fn orphans(&self) -> u32 {
+        self.orphans
+    }
+
+    /// Nobody owns one of them any more.
+    pub const fn orphan(&mut self) {
+        self.orphans += 1;
+    }
+
+    /// One that nobody owned is over.
+    pub const fn bury(&mut self) {
+        self.orphans = self.orphans.saturating_sub(1);
     }
 
     /// A connection that held `before` bytes holds `after` now.

@@ -34,6 +34,7 @@ impl World {
             pool: &mut self.pool,
             pressure: crate::base::Pressure::Low,
             share: u64::MAX,
+            orphans: 0,
             socket: None,
         }
     }

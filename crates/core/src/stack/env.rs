@@ -44,6 +44,7 @@ impl Env {
             pool: &mut self.pool,
             pressure: self.memory.level(),
             share: self.memory.share(&self.sysctl),
+            orphans: self.memory.orphans(),
             socket,
         }
     }

@@ -82,7 +82,6 @@ struct Small {
     time_waits: Slab<TwId, TwEntry>,
     /// Connections in TIME-WAIT that somebody still holds.
     held_time_waits: usize,
-    orphans: u32,
 }
 
 /// What handshakes need of the whole stack.

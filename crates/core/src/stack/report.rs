@@ -87,7 +87,7 @@ impl Stack {
     /// Requests, TIME-WAITs and connections without an owner, for checks of leaks.
     #[must_use]
     pub fn small_objects(&self) -> (usize, usize, usize) {
-        (self.small.requests.len(), self.small.time_waits.len(), self.small.orphans as usize)
+        (self.small.requests.len(), self.small.time_waits.len(), self.env.memory.orphans() as usize)
     }
 
     /// A list of all sockets, whose times are as of `now`.

@@ -117,8 +117,8 @@ impl Stack {
         }
         let Some(mut entry) = self.sockets.remove(id) else { return };
         self.env.memory.close();
+        self.env.memory.bury();
         entry.timer.cancel(&mut self.wheel);
-        self.small.orphans = self.small.orphans.saturating_sub(1);
         self.events.push_gone(id);
         let Socket::Tcp(conn) = entry.socket else { return };
         self.env.memory.account(&self.env.sysctl, &mut self.env.count, conn.accounted(), 0);
@@ -155,7 +155,7 @@ impl Stack {
             Socket::Tcp(conn) => {
                 self.env.memory.account(&self.env.sysctl, &mut self.env.count, conn.accounted(), 0);
                 self.env.memory.close();
-                self.small.orphans = self.small.orphans.saturating_sub(1);
+                self.env.memory.bury();
             }
             Socket::Listener(_) => self.env.memory.close(),
             Socket::Sctp(sctp) => {

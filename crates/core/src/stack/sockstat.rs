@@ -70,7 +70,7 @@ impl Stack {
     pub fn sockstat(&self) -> Sockstat {
         let (frag_inuse, frag_memory) = self.ip.fragments();
         let mut stat = Sockstat {
-            tcp_orphan: u64::from(self.small.orphans),
+            tcp_orphan: u64::from(self.env.memory.orphans()),
             tcp_tw: self.small.time_waits.len() as u64,
             tcp_mem: self.env.memory.used().div_ceil(PAGE),
             frag_inuse,

@@ -1,7 +1,7 @@
 //! What applications call on TCP sockets, and what sockets of every kind share: close, poll, addresses, errors.
 use super::demux::Flow;
 use super::{Flows, Small, Stack};
-use crate::base::{Cx, Error, Instant, Pressure, SocketId, Sysctl, Tuple};
+use crate::base::{Cx, Error, Instant, SocketId, Sysctl, Tuple};
 use crate::socket::ports::PortRange;
 use crate::socket::{
     Entry, Holder, ListenAddr, ListenOptions, Listener, Path, RequestEntry, Socket, Table, Told, Turn,
@@ -426,13 +426,12 @@ impl Stack {
         let Some(entry) = self.sockets.get_mut(id) else { return };
         let Socket::Tcp(conn) = &mut entry.socket else { return };
         entry.holder = Holder::Nobody;
-        self.small.orphans += 1;
+        self.env.memory.orphan();
         let mut cx = self.env.cx(self.now, Some(id));
         // What is over, or has but the peer's FIN to wait for and not for long, becomes a small object at once and is none too many (`__tcp_close`).
         let small = conn.is_nearly_over(&cx);
         // Beyond the bound, or with much to send where memory is exhausted, nobody waits for it (`tcp_check_oom`).
-        let out_of_memory = cx.pressure == Pressure::Exhausted && conn.queues_much();
-        let too_many = !small && (self.small.orphans > cx.sysctl.tcp_max_orphans || out_of_memory);
+        let too_many = !small && conn.is_one_too_many(&cx, 0);
         cx.count.tcp_ext.tcp_abort_on_memory += u64::from(too_many);
         if abort || too_many {
             conn.abort(&mut cx);

@@ -4,6 +4,7 @@ use super::conn::Conn;
 use super::output::nagle::Hold;
 use super::ready::{How, Notice};
 use super::state::State;
+use super::timewait::TIME_WAIT;
 use crate::base::{Cx, Error};
 
 impl Conn {
@@ -120,6 +121,25 @@ impl Conn {
             State::Closing | State::LastAck => !self.tx.queue_ref().unsent.is_empty(),
             _ => false,
         }
+    }
+
+    /// A timer of a connection that nobody owns: where there are too many of them it ends at once, one that has long sent nothing, may have no
+    /// hope to, or of which ICMP has said something bad, earlier than others. The peer gets a reset where it `may_hear` one
+    /// (`tcp_out_of_resources`).
+    pub(super) fn out_of_resources(&mut self, cx: &mut Cx<'_>, may_hear: bool) -> bool {
+        let idle = cx.now.since(self.tx.last_data_at());
+        let stuck = idle > self.path.rtt.rto_max(cx.sysctl) * 2 || !may_hear;
+        let penalty = u32::from(stuck) + u32::from(self.app.soft_error.is_some());
+        if !self.app.orphan || !self.is_one_too_many(cx, penalty) {
+            return false;
+        }
+        cx.count.tcp_ext.tcp_abort_on_memory += 1;
+        let shut = self.snd.wnd == 0 && !self.has_in_flight();
+        if may_hear || idle <= TIME_WAIT || shut {
+            self.send_reset(cx);
+        }
+        self.finish(cx, None);
+        true
     }
 
     /// Closed when our side was done: a small object waits for the peer's (see [`Conn::fate`]), the connection itself in front of it where that

@@ -393,10 +393,13 @@ impl Conn {
         self.app.accounted
     }
 
-    /// The send queue holds more than the least buffer (`tcp_out_of_memory`).
+    /// There are too many connections that nobody owns, each counted for 2^`penalty`, or the send queue holds more than the least buffer where
+    /// memory is exhausted (`tcp_check_oom`).
     #[must_use]
-    pub fn queues_much(&self) -> bool {
-        self.tx.flight().wmem_queued() > SOCK_MIN_SNDBUF
+    pub fn is_one_too_many(&self, cx: &Cx<'_>, penalty: u32) -> bool {
+        let much = self.tx.flight().wmem_queued() > SOCK_MIN_SNDBUF;
+        u64::from(cx.orphans) << penalty > u64::from(cx.sysctl.tcp_max_orphans)
+            || (much && cx.pressure == Pressure::Exhausted)
     }
 
     /// Grows the send buffer with the window: room for what is in flight and as much again (`tcp_sndbuf_expand`). What a segment is

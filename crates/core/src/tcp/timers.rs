@@ -158,6 +158,10 @@ impl Conn {
             }
         } else {
             let expired = self.retries_spent(cx);
+            if self.retries_too_much(cx) {
+                cx.count.tcp_ext.tcp_timeouts += 1;
+                return;
+            }
             self.suspect_path(cx, expired);
             if expired {
                 // The sender, which counts the others, does not hear of it.
@@ -241,6 +245,19 @@ impl Conn {
         self.tx.timed_out(cx, &patience(retries, user_timeout))
     }
 
+    /// A retransmission of a connection that nobody owns is one too many, and it has ended (`tcp_write_timeout`).
+    fn retries_too_much(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.app.orphan || !self.state.is_synchronized() {
+            return false;
+        }
+        let max = self.path.rtt.rto_max(cx.sysctl);
+        let alive = self.path.rtt.rto(cx.sysctl) < max;
+        let retries = self.orphan_retries(cx, alive);
+        let patience = Patience { retries, user_timeout: None, syn: false, max };
+        let may_hear = alive || !self.tx.timed_out(cx, &patience);
+        self.out_of_resources(cx, may_hear)
+    }
+
     /// TCP_USER_TIMEOUT where it is set.
     fn user_timeout(&self) -> Option<Duration> {
         let ms = u64::from(self.options.user_timeout_ms);
@@ -291,6 +308,9 @@ impl Conn {
             return;
         }
         let limit = self.probe_limit(cx);
+        if limit.is_some() && self.out_of_resources(cx, true) {
+            return;
+        }
         if limit.is_none_or(|limit| u32::from(self.timers.probes_out) >= limit) {
             self.give_up(cx);
             return;

@@ -37,6 +37,7 @@ impl Surroundings {
             pool: &mut self.pool,
             pressure: Pressure::Low,
             share: u64::MAX,
+            orphans: 0,
             socket: None,
         }
     }

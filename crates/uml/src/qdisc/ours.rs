@@ -92,6 +92,7 @@ impl Run {
             pool: &mut self.pool,
             pressure: Pressure::Low,
             share: u64::MAX,
+            orphans: 0,
             socket: None,
         };
         f(&mut self.q, &mut cx, &mut Gone::default())

@@ -54,6 +54,7 @@ impl World {
             pool: &mut crate::base::Pool::default(),
             pressure: crate::base::Pressure::Low,
             share: u64::MAX,
+            orphans: 0,
             socket: None,
         };
         f(&mut self.ack, &mut cx)

@@ -54,6 +54,7 @@ impl World {
             pool: &mut crate::base::Pool::default(),
             pressure: self.pressure,
             share: u64::MAX,
+            orphans: 0,
             socket: None,
         };
         f(&mut self.rx, &mut cx)

@@ -26,6 +26,7 @@ fn select(w: &mut RcvWindow, sysctl: &Sysctl, nxt: Seq, charge: u32, mss: u32) -
         pool: &mut crate::base::Pool::default(),
         pressure: crate::base::Pressure::Low,
         share: u64::MAX,
+        orphans: 0,
         socket: None,
     };
     let next = w.next(sysctl, nxt, charge, mss);
