@@ -153,8 +153,13 @@ impl Host {
         if to.is_some_and(|to| to.port() == 0) {
             return Err(Errno::EINVAL);
         }
-        if to.is_none() && self.stack.peer_addr(id).is_err() {
-            return Err(Errno::EDESTADDRREQ);
+        if to.is_none() {
+            // A peer of IPv4 of an AF_INET6 socket is written to as if by its address (`udpv6_sendmsg`).
+            match self.stack.peer_addr(id) {
+                Err(_) => return Err(Errno::EDESTADDRREQ),
+                Ok(peer) if sock.v6 && peer.is_ipv4() && peer.port() == 0 => return Err(Errno::EINVAL),
+                Ok(_) => {}
+            }
         }
         Ok(to)
     }

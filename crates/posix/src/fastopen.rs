@@ -54,9 +54,12 @@ impl Host {
                 };
                 self.after_syn(write, id, nonblocking, p)
             }
-            Kind::Conn(_) if sock.attempt == Attempt::Spoilt => Err(Errno::EINVAL),
-            Kind::Conn(id) if sock.attempt == Attempt::Open => {
+            Kind::Conn(_) if sock.attempt == Attempt::Spoilt && !p.begun => Err(Errno::EINVAL),
+            Kind::Conn(id) if sock.attempt != Attempt::None => {
                 let still = if p.first { Errno::EINPROGRESS } else { Errno::EALREADY };
+                if p.over() {
+                    self.stack.tcp_expect_write(self.now, id, false)?;
+                }
                 match self.connect_result(write.fd, id, nonblocking, still, p) {
                     // What went with the SYN counts where the wait for the rest is over.
                     Err(Errno::EINPROGRESS) if p.done > 0 => Ok(Some(Ok(Some(Reply::ok(p.done as i64))))),
@@ -93,7 +96,7 @@ impl Host {
             return Ok(Some(Ok(Some(Reply::ok(p.done as i64)))));
         }
         if !nonblocking && p.done < write.data.len() {
-            self.stack.tcp_expect_write(self.now, id)?;
+            self.stack.tcp_expect_write(self.now, id, true)?;
         }
         p.first = true;
         match self.connect_result(write.fd, id, nonblocking, Errno::EINPROGRESS, p)? {

@@ -1,5 +1,8 @@
 //! What is behind a file descriptor: sockets, epoll sets, ends of pipes.
-use crate::abi::{IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_STREAM};
+use crate::abi::{
+    IP_MULTICAST_TTL, IPPROTO_SCTP, IPPROTO_TCP, IPPROTO_UDP, IPV6_MULTICAST_HOPS, SOCK_DGRAM, SOCK_STREAM,
+    SOL_IP, SOL_IPV6,
+};
 use crate::call::Fd;
 use crate::epoll::Epoll;
 use crate::errno::Errno;
@@ -12,7 +15,7 @@ use crate::steps;
 use crate::timestamping::Stamping;
 use crate::watches::Watches;
 use core::net::{IpAddr, SocketAddr};
-use lowwater_core::base::{Duration, Instant, SocketId};
+use lowwater_core::base::{Duration, Error, Instant, SocketId};
 use lowwater_core::tcp::{SocketOptions, TcpInfo};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -142,8 +145,9 @@ pub(crate) struct Knobs {
     pub(crate) stamping: Stamping,
     /// The error queue and what is awaited for it; `None` of a socket that has never had anything to tell.
     pub(crate) feedback: Option<Box<Feedback>>,
-    /// What ICMP said of a connection that was dissolved, for SO_ERROR alone (`sk_err_soft`).
-    pub(crate) soft: Option<Errno>,
+    /// What ICMP said of a connection that was dissolved: for SO_ERROR, and for the next connection, which it outlives unless that is
+    /// acknowledged anything (`sk_err_soft`).
+    pub(crate) soft: Option<Error>,
     /// What is remembered of the connection.
     pub(crate) past: Past,
     /// Errors of datagrams that whoever waits has heard of, modulo 2^32.
@@ -240,6 +244,12 @@ impl Sock {
         };
         let ports = [bound.map_or(0, SocketAddr::port), self.knobs.past.own];
         ports.into_iter().find(|port| *port != 0)
+    }
+
+    /// How far its datagrams to groups go (`mc_ttl`, `mcast_hops`).
+    pub(crate) fn group_ttl(&self, v6: bool) -> u8 {
+        let of = if v6 { (SOL_IPV6, IPV6_MULTICAST_HOPS) } else { (SOL_IP, IP_MULTICAST_TTL) };
+        self.knobs.plain.get(&of).and_then(|n| u8::try_from(*n).ok()).unwrap_or(1)
     }
 
     /// An option that is one number.

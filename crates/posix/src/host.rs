@@ -14,7 +14,7 @@ use lowwater_core::base::{DeviceId, Duration, Error, Instant, SocketId, Tuple};
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::Packet;
 use lowwater_core::stack::{Config, Event, Stack};
-use lowwater_core::tcp::State;
+use lowwater_core::tcp::{State, TcpInfo};
 
 /// Steps within one move of time after which the stack is taken to spin.
 const STEPS_MAX: usize = 1_000_000;
@@ -267,6 +267,15 @@ impl Host {
     #[must_use]
     pub fn lookup(&self, local: SocketAddr, remote: SocketAddr) -> Option<SocketId> {
         self.stack.tcp_lookup(&Tuple::new(local, remote))
+    }
+
+    /// TCP_INFO of a connection that [`Host::lookup`] has found, as whoever holds its descriptor would read it.
+    pub fn tcp_info_of(&mut self, now: Instant, id: SocketId) -> Option<TcpInfo> {
+        let info = self.stack.tcp_info(now, id).ok()?;
+        Some(match self.files.fd_of(id) {
+            Some(fd) => self.unanswered(fd, id, info),
+            None => info,
+        })
     }
 
     /// The descriptors that are open, in order.

@@ -436,8 +436,12 @@ impl Host {
             self.files.sock_mut(fd)?.set_peek_off(place);
         }
         if let Some(id) = conn.filter(|_| there == Some(0) && reply.data.is_empty()) {
-            // The end was only looked at, and is read now (`tcp_read_sock`). There are no bytes that this could take.
-            self.stack.tcp_recv_with(self.now, id, 1, &mut |_| {})?;
+            // The end was only looked at, and is read now (`tcp_read_sock`). There are no bytes that this could take, and no end either where
+            // shutdown() came before there was a connection.
+            match self.stack.tcp_recv_with(self.now, id, 1, &mut |_| {}) {
+                Ok(_) | Err(Error::WouldBlock) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         if !reply.data.is_empty() {
             self.pipes.get(to)?.add(&reply.data, false);
@@ -480,6 +484,9 @@ impl Host {
         if p.over()
             && let Some(end) = self.splice_out_ends(p, timeout)
         {
+            if let (Kind::Conn(id), true) = (kind, tcp) {
+                self.stack.tcp_expect_write(self.now, id, false)?;
+            }
             return end.map(Some);
         }
         let waiting = self.pipes.waiting(from);
@@ -518,7 +525,7 @@ impl Host {
             return Ok(Some(Reply::ok(p.done as i64)));
         }
         if self.waits_to_connect(fd, id) {
-            self.stack.tcp_expect_write(self.now, id)?;
+            self.stack.tcp_expect_write(self.now, id, true)?;
         }
         p.wait(self.now, timeout)
     }

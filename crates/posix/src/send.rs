@@ -22,7 +22,7 @@ pub(crate) struct Write {
     pub(crate) data: Bytes,
     /// Its length, what cannot be read included.
     pub(crate) len: usize,
-    /// Some of the data cannot be read.
+    /// Some of the data cannot be read, and `data` is what stands before it.
     pub(crate) bad: bool,
     /// A control message that no such socket takes.
     pub(crate) strange: bool,
@@ -46,9 +46,11 @@ impl Write {
         if pieces.len() > IOVECS_MAX {
             return Err(if *kind == SendKind::Sendmsg { Errno::EMSGSIZE } else { Errno::EINVAL });
         }
-        let bad = pieces.iter().any(|piece| matches!(piece, Piece::Bad(len) if *len > 0));
+        let readable = pieces.iter().position(|piece| matches!(piece, Piece::Bad(len) if *len > 0));
+        let bad = readable.is_some();
         let len = pieces.iter().fold(0_usize, |sum, piece| sum.saturating_add(piece.len())).min(BYTES_MAX);
-        let joined = joined(pieces);
+        // What goes with a SYN ends where the first cannot be read (`tcp_send_syn_data`); no other call takes anything then.
+        let joined = joined(readable.and_then(|n| pieces.get(..n)).unwrap_or(pieces));
         let plain = matches!(kind, SendKind::Write | SendKind::Writev);
         let data = joined.slice(..joined.len().min(BYTES_MAX));
         let strange = *kind == SendKind::Sendmsg && control.iter().any(is_strange);
@@ -211,12 +213,15 @@ impl Host {
             return Ok(Some(Reply::ok(p.done as i64)));
         }
         if !patient || p.over() {
+            if waits && p.begun {
+                self.stack.tcp_expect_write(self.now, id, false)?;
+            }
             let nothing = if p.interrupted { Errno::EINTR } else { Errno::EAGAIN };
             return if p.done > 0 { Ok(Some(Reply::ok(p.done as i64))) } else { Err(nothing) };
         }
         if waits {
             // The last ACK of the handshake may ride on what waits here.
-            self.stack.tcp_expect_write(self.now, id)?;
+            self.stack.tcp_expect_write(self.now, id, true)?;
         }
         p.wait(self.now, timeout)
     }

@@ -217,8 +217,9 @@ impl Host {
             Kind::Listener(_) | Kind::Udp(_) => Err(Errno::EISCONN),
             // The SYN waits for the first write.
             Kind::Conn(id) if self.stack.tcp_is_deferred(id) => Err(Errno::EISCONN),
-            Kind::Conn(_) if sock.attempt == Attempt::Spoilt => Err(Errno::EINVAL),
-            Kind::Conn(id) if sock.attempt == Attempt::Open => {
+            // Who waits already goes on waiting (`inet_wait_for_connect`).
+            Kind::Conn(_) if sock.attempt == Attempt::Spoilt && !p.begun => Err(Errno::EINVAL),
+            Kind::Conn(id) if sock.attempt != Attempt::None => {
                 // Who waits for what another call began is told so, however long that was (`__inet_stream_connect`).
                 let still = if p.first { Errno::EINPROGRESS } else { Errno::EALREADY };
                 self.connect_result(fd, id, nonblocking, still, p)
@@ -280,6 +281,9 @@ impl Host {
         sock.knobs.past = Past { own: local.map_or(0, |local| local.port()), ..Past::default() };
         (sock.kind, sock.attempt, sock.error) = (Kind::Conn(id), Attempt::Open, None);
         sock.bound = sock.bound.or_else(|| local.map(|_| SocketAddr::new(unspecified(sock.v6), 0)));
+        if let Some(soft) = sock.knobs.soft.take() {
+            self.stack.tcp_set_soft_error(id, soft)?;
+        }
         self.files.index(fd);
         self.watched.look_at(fd);
         // What the socket's last connection left unread there counts for this one.
@@ -421,7 +425,10 @@ impl Host {
             Some(id) if matches!(self.files.sock(fd)?.kind, Kind::Listener(_)) => {
                 Some(Box::new(self.residue_of_listener(fd, id)?))
             }
-            Some(id) => Some(Box::new(self.residue(fd, id))),
+            Some(id) => {
+                self.files.sock_mut(fd)?.knobs.soft = self.stack.take_any_error(id);
+                Some(Box::new(self.residue(fd, id)))
+            }
             None => None,
         };
         self.end_feedback(fd);
@@ -460,8 +467,8 @@ impl Host {
                 self.give_port_back(fd)?;
                 // What nobody has asked for yet can still be asked for.
                 let error = self.stack.take_error(id).map(Errno::from);
-                let soft = self.stack.take_any_error(id).map(Errno::from);
-                if matches!(state, Ok(State::Close | State::TimeWait | State::SynSent) | Err(_)) {
+                let soft = self.stack.take_any_error(id);
+                if matches!(state, Ok(State::Close | State::TimeWait) | Err(_)) {
                     self.stack.close(self.now, id)?;
                 } else {
                     self.stack.abort(self.now, id)?;

@@ -116,7 +116,10 @@ impl Stack {
         let seq = error.embedded.seq.map(Seq);
         match error.kind {
             IcmpKind::TooBig(mtu) => {
-                if !conn.on_pmtu(&mut cx, mtu, seq) {
+                // Others may have heard that the path takes less (`inet_csk_update_pmtu`).
+                let known =
+                    self.ip.lookup(None, tuple.remote_ip, self.now).map_or(mtu, |way| way.mtu.min(mtu));
+                if !conn.on_pmtu(&mut cx, (mtu, known), seq) {
                     return false;
                 }
                 self.ip.lower_path_mtu(tuple.remote_ip, mtu, self.now);

@@ -65,13 +65,13 @@ impl Stack {
         Ok((id, taken))
     }
 
-    /// A call waits for this connection with more to write: the last ACK of the handshake may wait for it too.
+    /// A call waits for this connection with more to write, so that the last ACK of the handshake may wait for it too; or it has given up.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] on anything but a connection.
-    pub fn tcp_expect_write(&mut self, now: Instant, id: SocketId) -> Result<(), Error> {
+    pub fn tcp_expect_write(&mut self, now: Instant, id: SocketId, expect: bool) -> Result<(), Error> {
         self.with_conn(now, id, |conn, _| {
-            conn.expect_write();
+            conn.expect_write(expect);
             Ok(())
         })
     }

@@ -216,6 +216,19 @@ impl Stack {
         }
     }
 
+    /// Hands what ICMP said of a socket's connection before to its next one: SO_ERROR tells it, and an attempt that nobody answers ends by it;
+    /// any acknowledgement takes it back. In Linux `sk_err_soft` outlives `tcp_disconnect`.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`]; [`Error::Unsupported`] of what is no connection.
+    pub fn tcp_set_soft_error(&mut self, id: SocketId, error: Error) -> Result<(), Error> {
+        match &mut self.sockets.get_mut(id).ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Tcp(conn) => conn.set_soft_error(error),
+            _ => return Err(Error::Unsupported),
+        }
+        Ok(())
+    }
+
     /// How far what was written on a connection has got; `None` of what is no connection.
     #[must_use]
     pub fn tcp_progress(&self, id: SocketId) -> Option<Progress> {

@@ -356,7 +356,9 @@ impl Stack {
     fn send_datagram(&mut self, id: SocketId, datagram: Datagram, discovery: MtuDiscovery, marks: Marks) {
         let owner = Owner::new(FlowId::of(id), datagram.charge());
         let (local, peer) = (datagram.local, datagram.peer);
-        let Marks { tos, ttl, priority, unchecked } = marks;
+        let Marks { tos, ttl, group_ttl, priority, unchecked } = marks;
+        // `ip_select_ttl`.
+        let ttl = if peer.ip().is_multicast() { Some(group_ttl) } else { ttl };
         let Ok(dst) = self.datagram_route(Some(local.ip()), peer.ip(), discovery) else {
             self.env.count.ip.out_no_routes += 1;
             self.env.count.dropped(DropWhy::NoRoute);

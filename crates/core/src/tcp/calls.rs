@@ -526,6 +526,11 @@ impl Conn {
         self.app.soft_error.take()
     }
 
+    /// What is known of the peer's silence before anything was heard: the error of an attempt that nobody answers.
+    pub const fn set_soft_error(&mut self, error: Error) {
+        self.app.soft_error = Some(error);
+    }
+
     /// SO_ERROR: the connection's error, once.
     pub fn take_error(&mut self) -> Option<Error> {
         self.app.error.take()

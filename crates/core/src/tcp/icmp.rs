@@ -68,10 +68,10 @@ impl Conn {
         }
     }
 
-    /// A router says that packets above `mtu` bytes do not pass: what is in flight in larger ones is cut and sent again, unless
+    /// A router says that packets above `mtu` bytes do not pass, and of all that was heard of the path `known` is the least: what is in flight in larger ones is cut and sent again, unless
     /// the application forbade it (IP_MTU_DISCOVER). False when the error is none of this connection's or not to be believed, so
     /// that nobody else should believe it either.
-    pub fn on_pmtu(&mut self, cx: &mut Cx<'_>, mtu: u16, seq: Option<Seq>) -> bool {
+    pub fn on_pmtu(&mut self, cx: &mut Cx<'_>, (mtu, known): (u16, u16), seq: Option<Seq>) -> bool {
         if self.is_past() {
             return false;
         }
@@ -90,7 +90,7 @@ impl Conn {
         if self.tuple.is_v6() && !self.shortens(mtu) {
             return false;
         }
-        let lowered = self.path.pmtu.too_big(u32::from(mtu)).is_some();
+        let lowered = self.path.pmtu.too_big(u32::from(known)).is_some();
         // Below what is believed of any path, nothing passes whole: who forbade to cut is told (`tcp_v4_mtu_reduced`).
         if mtu < self.path.pmtu.mtu() && self.options.whole() == Whole::Always && !self.tuple.is_v6() {
             self.app.soft_error = Some(Error::MessageTooLong);

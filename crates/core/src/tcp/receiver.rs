@@ -173,6 +173,12 @@ impl Receiver {
         self.intake.queue.readable_bytes()
     }
 
+    /// Nothing waits for the application, neither bytes nor a FIN by itself.
+    #[must_use]
+    pub fn has_nothing_ready(&self) -> bool {
+        self.intake.queue.has_nothing_ready()
+    }
+
     /// True when the peer's FIN is in order.
     #[must_use]
     pub const fn fin_reached(&self) -> bool {

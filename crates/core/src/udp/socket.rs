@@ -47,6 +47,8 @@ pub struct Marks {
     pub tos: u8,
     /// IP_TTL or IPV6_UNICAST_HOPS; `None` takes the default.
     pub ttl: Option<u8>,
+    /// IP_MULTICAST_TTL or IPV6_MULTICAST_HOPS, of what goes to a group: 1 keeps it on the link (RFC 1112 section 6.1).
+    pub group_ttl: u8,
     /// What the socket asks of queues (SO_PRIORITY, its last four bits); `None` leaves it to the type of service.
     pub priority: Option<u8>,
     /// The UDP checksum is left out (SO_NO_CHECK; RFC 768). Over IPv6 it must be there (RFC 8200 section 8.1).
@@ -182,7 +184,7 @@ impl UdpSocket {
             bound: Bound { ip: local.ip(), manner },
             remote: None,
             discovery: [MtuDiscovery::Want; 2],
-            marks: [Marks { tos: 0, ttl: None, priority: None, unchecked: false }; 2],
+            marks: [Marks { tos: 0, ttl: None, group_ttl: 1, priority: None, unchecked: false }; 2],
             errors: Errors { pending: None, asked: [false; 2], told: 0, queued: 0 },
             buffers: (sysctl.rmem_default, sysctl.wmem_default),
             received: VecDeque::new(),

@@ -153,7 +153,7 @@ impl Target for Stack {
     fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>> {
         let id = self.steps.host().lookup(local, remote)?;
         let now = self.steps.now();
-        self.steps.host().stack().tcp_info(now, id).ok().map(|info| info.emit().to_vec())
+        self.steps.host().tcp_info_of(now, id).map(|info| info.emit().to_vec())
     }
 
     fn trace(&mut self, max: usize) -> Vec<Record> {

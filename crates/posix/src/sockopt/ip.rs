@@ -57,7 +57,6 @@ impl Host {
             IP_MULTICAST_IF => Told::copy(&[0; 4]),
             // Of any but raw sockets the port (`inet_num`).
             IP_PROTOCOL => Told::Int(self.port_of(sock).into()),
-            IP_MULTICAST_TTL => Told::Int(1),
             _ => self.get_plain(fd, SOL_IP, name)?,
         })
     }
@@ -114,6 +113,11 @@ impl Host {
             IP_OPTIONS if value.len() == 0 => Ok(()),
             IP_MTU | IP_OPTIONS | IP_PKTOPTIONS => Err(Errno::ENOPROTOOPT),
             IP_RECVFRAGSIZE | IP_MULTICAST_TTL if self.files.sock(fd)?.stream => Err(Errno::EINVAL),
+            IP_MULTICAST_TTL if value.len() == 0 => Err(Errno::EINVAL),
+            IP_MULTICAST_TTL => {
+                self.set_plain(fd, SOL_IP, name, if n == -1 { 1 } else { n })?;
+                self.renew_udp(fd)
+            }
             IP_UNICAST_IF if value.len() != 4 => Err(Errno::EINVAL),
             IP_UNICAST_IF if n != 0 => Err(Errno::EADDRNOTAVAIL),
             IP_FREEBIND | IP_TRANSPARENT | IP_MINTTL | IP_MULTICAST_LOOP if value.len() == 0 => {

@@ -27,7 +27,6 @@ impl Host {
             IPV6_MTU_DISCOVER => Told::Int(options.mtu_discover_v6.into()),
             IPV6_UNICAST_HOPS => Told::Int(options.hops.unwrap_or_else(|| self.hops_of_route(sock)).into()),
             IPV6_MINHOPCOUNT => Told::Int(options.min_ttl[1].into()),
-            IPV6_MULTICAST_HOPS => Told::Int(1),
             IPV6_MTU => Told::Int(self.path_mtu(sock).ok_or(Errno::ENOTCONN)?),
             IPV6_V6ONLY => Told::Int(sock.v6only().into()),
             _ => match self.get_v6_unbuilt(sock, name, len) {
@@ -61,6 +60,12 @@ impl Host {
             IPV6_UNICAST_HOPS => {
                 let hops = in_byte()?;
                 self.change(fd, |o| o.hops = hops)?;
+                self.renew_udp(fd)
+            }
+            IPV6_MULTICAST_HOPS if self.files.sock(fd)?.stream => Err(Errno::ENOPROTOOPT),
+            IPV6_MULTICAST_HOPS => {
+                let hops = in_byte()?.map_or(1, i32::from);
+                self.set_plain(fd, SOL_IPV6, name, hops)?;
                 self.renew_udp(fd)
             }
             IPV6_V6ONLY => {

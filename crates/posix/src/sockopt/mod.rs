@@ -182,6 +182,7 @@ impl Host {
         let marks = [false, true].map(|v6| Marks {
             tos: o.tos_of(v6),
             ttl: o.ttl_of(v6),
+            group_ttl: sock.group_ttl(v6),
             priority: o.queue_priority(),
             unchecked: !v6 && sock.plain(SOL_SOCKET, SO_NO_CHECK) != 0,
         });

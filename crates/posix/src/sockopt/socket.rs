@@ -8,8 +8,8 @@ use crate::host::Host;
 use crate::poll::WRITE_SPACE;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use lowwater_core::base::Duration;
+use lowwater_core::tcp::Memory;
 use lowwater_core::tcp::window::Ratio;
-use lowwater_core::tcp::{Memory, State};
 
 /// Smallest SO_SNDBUF and SO_RCVBUF as they read back (`SOCK_MIN_SNDBUF`, `SOCK_MIN_RCVBUF`).
 const SNDBUF_MIN: u32 = 4_608;
@@ -140,14 +140,6 @@ impl Host {
         })
     }
 
-    /// There is no connection, or nothing has been acknowledged on it.
-    fn stack_is_silent(&self, kind: Kind) -> bool {
-        match kind.id().map(|id| self.stack.tcp_state(id)) {
-            None | Some(Ok(State::SynSent | State::Close)) => true,
-            Some(_) => false,
-        }
-    }
-
     /// The pending error, once.
     fn take_error(&mut self, fd: Fd) -> Result<i32, Errno> {
         let sock = self.files.sock_mut(fd)?;
@@ -155,10 +147,9 @@ impl Host {
         if let Some(errno) = sock.take_error() {
             return Ok(errno.number());
         }
-        // What an old connection was told goes with the first acknowledgement of a new one.
-        let soft = sock.knobs.soft.take().filter(|_| self.stack_is_silent(kind));
+        let soft = sock.knobs.soft.take();
         let error = kind.id().and_then(|id| self.stack.take_any_error(id));
-        Ok(error.map(Errno::from).or(soft).map_or(0, Errno::number))
+        Ok(error.or(soft).map(Errno::from).map_or(0, Errno::number))
     }
 
     fn set_max_pacing_rate(&mut self, fd: Fd, rate: u64) -> Result<(), Errno> {

@@ -52,7 +52,7 @@ fn a_checksum_may_be_left_out_over_ipv4_alone() {
         for unchecked in [false, true] {
             let mut w = World::plain();
             let client = w.stacks[0].udp_bind(w.now, at(a, 0)).expect("free");
-            let marks = Marks { tos: 0, ttl: None, priority: None, unchecked };
+            let marks = Marks { tos: 0, ttl: None, group_ttl: 1, priority: None, unchecked };
             w.stacks[0].udp_set_marks(client, [marks; 2]).expect("a socket");
             w.stacks[0].udp_send_to(w.now, client, Bytes::from_static(b"x"), at(b, 7)).expect("room");
             let headers = w.headers_in_flight();

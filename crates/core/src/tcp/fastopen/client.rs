@@ -72,10 +72,14 @@ impl Conn {
         if taken == 0 && !data.is_empty() { Err(Error::WouldBlock) } else { Ok(taken) }
     }
 
-    /// The application waits for the connection with more to write: that may carry the last ACK of the handshake.
-    pub fn expect_write(&mut self) {
-        if self.state == State::SynSent {
-            self.rest.stats.fast.facts |= fact::MORE;
+    /// The application waits for the connection with more to write, which may carry the last ACK of the handshake; or it does so no more
+    /// (`sk_write_pending`).
+    pub fn expect_write(&mut self, expect: bool) {
+        let facts = &mut self.rest.stats.fast.facts;
+        if !expect {
+            *facts &= !fact::MORE;
+        } else if self.state == State::SynSent {
+            *facts |= fact::MORE;
         }
     }
 

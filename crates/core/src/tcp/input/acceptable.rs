@@ -82,12 +82,12 @@ impl Conn {
                 .is_some_and(|ms| ms <= self.path.rtt.rto(cx.sysctl).as_millis() * 6 / 5)
     }
 
-    /// The segment begins beyond the receive window, or ends there while something waits to be read: only into an empty queue
+    /// The segment begins beyond the receive window, or ends there while something waits to be read, be it a FIN alone: only into an empty queue
     /// may a peer that did not see our window shrink send more than it allows (`tcp_sequence` since Linux 6.17). Its FIN needs no room.
     fn is_beyond_window(&self, seg: &Segment) -> bool {
         let edge = self.rx.nxt() + self.rx.open_window();
         let end = seg.seq + seg.payload_len() + u32::from(seg.has(TcpFlags::SYN));
-        seg.seq.after(edge) || (end.after(edge) && self.rx.readable_bytes() > 0)
+        seg.seq.after(edge) || (end.after(edge) && !self.rx.has_nothing_ready())
     }
 
     /// RFC 5961 section 3.2: only the exact next number resets, anything else in the window is challenged. A reset may also

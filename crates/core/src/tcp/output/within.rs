@@ -107,9 +107,13 @@ impl Conn {
         self.packet_segments(cx, &caps, mss)
     }
 
-    /// The packet that would go now takes what the congestion window has left; false where none can go.
+    /// The packet that would go now takes what the congestion window, and what goes again, have left; false where none can go.
     pub(in crate::tcp) fn next_packet_fills_window(&mut self, cx: &Cx<'_>) -> bool {
-        let room = self.path.window.cwnd.saturating_sub(self.tx.in_flight());
+        let flight = self.tx.flight();
+        // What is lost goes again before it (`tcp_xmit_recovery`).
+        let again = flight.lost_out.saturating_sub(flight.retrans_out);
+        let again = if self.path.pacing.lets_go_after(cx.now, 0) { again } else { 0 };
+        let room = self.path.window.cwnd.saturating_sub(flight.in_flight() + again);
         let mss = self.mss_now();
         if room == 0 || !self.head_fits_window(mss) {
             return room == 0;
