@@ -46,12 +46,19 @@ impl Memory {
 
     /// Pages from which on a connection gives way: an equal part of the last limit under pressure, none where that is exceeded.
     #[must_use]
+    #[inline]
     pub fn share(&self, sysctl: &Sysctl) -> u64 {
-        match self.level {
-            Pressure::Low | Pressure::Moderate => u64::MAX,
-            Pressure::Pressed => u64::from(sysctl.tcp_mem.max).div_ceil(self.sockets.max(1)),
-            Pressure::Exhausted => 0,
+        // Every verb on a connection asks, and hardly ever is memory short.
+        if self.level <= Pressure::Moderate { u64::MAX } else { self.short_share(sysctl) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn short_share(&self, sysctl: &Sysctl) -> u64 {
+        if self.level == Pressure::Exhausted {
+            return 0;
         }
+        u64::from(sysctl.tcp_mem.max).div_ceil(self.sockets.max(1))
     }
 
     /// There is one socket more.

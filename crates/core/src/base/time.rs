@@ -73,6 +73,15 @@ impl Instant {
         self.0.get().saturating_sub(earlier.0.get())
     }
 
+    /// The earlier of two deadlines, either of which may be missing.
+    #[must_use]
+    pub fn earlier(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
     /// `self` moved by `ns` nanoseconds, saturating.
     #[must_use]
     pub const fn plus_nanos(self, ns: u64) -> Self {

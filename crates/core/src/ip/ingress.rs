@@ -88,7 +88,9 @@ impl Ingress {
     #[must_use]
     pub fn cut(&self, len: usize) -> Self {
         let total = usize::from(self.l4_offset) + len;
-        Self { packet: super::input::trim(self.packet.clone(), total), ..*self }
+        let mut packet = self.packet.clone();
+        super::input::trim(&mut packet, total);
+        Self { packet, ..*self }
     }
 
     /// ECN codepoint: 0 not-ECT, 1 ECT(1), 2 ECT(0), 3 CE (RFC 3168 section 5).

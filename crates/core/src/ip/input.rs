@@ -31,21 +31,22 @@ fn headers(packet: &Packet) -> &[u8] {
 }
 
 /// Makes the whole packet one contiguous piece.
-fn flatten(packet: Packet) -> Packet {
-    if packet.head.is_empty() {
-        return packet;
+fn flatten(packet: &mut Packet) {
+    if !packet.head.is_empty() {
+        packet.payload = packet.to_bytes();
+        packet.head = Head::new();
     }
-    Packet { payload: packet.to_bytes(), head: Head::new(), ..packet }
 }
 
 /// Cuts off what the link added behind the packet.
-pub(super) fn trim(packet: Packet, total: usize) -> Packet {
+pub(super) fn trim(packet: &mut Packet, total: usize) {
     if packet.len() <= total {
-        return packet;
+        return;
     }
-    let mut packet = if total < packet.head.len() { flatten(packet) } else { packet };
+    if total < packet.head.len() {
+        flatten(packet);
+    }
     packet.payload.truncate(total - packet.head.len());
-    packet
 }
 
 /// What is wrong with the options of an IPv4 header.
@@ -112,15 +113,16 @@ impl Ip {
         verdict
     }
 
-    fn classify(&mut self, cx: &mut Cx<'_>, came: Came, packet: Packet, out: &mut Outbox) -> Input {
+    /// The packet itself is moved once, with what was read of it, into the answer.
+    fn classify(&mut self, cx: &mut Cx<'_>, came: Came, mut packet: Packet, out: &mut Outbox) -> Input {
         let version = headers(&packet).first().map(|byte| byte >> 4);
         let result = match version {
-            Some(4) => self.classify_v4(cx, came, packet, out),
-            Some(6) => self.classify_v6(cx, came, packet, out),
+            Some(4) => self.classify_v4(cx, came, &mut packet, out),
+            Some(6) => self.classify_v6(cx, came, &mut packet, out),
             _ => Err(DropWhy::Malformed),
         };
         match result {
-            Ok(Classified::Whole(ingress)) => self.deliver(cx, ingress, out),
+            Ok(Classified::Whole(header)) => self.deliver(cx, (came.device, header), packet, out),
             Ok(Classified::Reassembled { whole, at, to_group }) => {
                 let packet = Packet::received(whole, Offload::default(), at);
                 self.classify(cx, Came { to_group, fragments: false, ..came }, packet, out)
@@ -134,11 +136,11 @@ impl Ip {
         &mut self,
         cx: &mut Cx<'_>,
         came: Came,
-        packet: Packet,
+        packet: &mut Packet,
         out: &mut Outbox,
     ) -> Result<Classified, DropWhy> {
         let device = came.device;
-        let Ok(view) = Ipv4View::parse_quoted(headers(&packet)) else { return Err(DropWhy::Malformed) };
+        let Ok(view) = Ipv4View::parse_quoted(headers(packet)) else { return Err(DropWhy::Malformed) };
         let total = usize::from(view.total_len());
         if total > packet.len() {
             return Err(DropWhy::Malformed);
@@ -162,8 +164,9 @@ impl Ip {
         if let Err(BadOption::Length(at)) = options {
             // RFC 1122 section 3.2.2.5.
             let problem = Report::Problem { code: 0, pointer: (ipv4::HEADER_LEN + at) as u32 };
-            let (to_group, packet) = (to_group || came.to_group, trim(packet, total));
-            let about = About { src: src.into(), dst: dst.into(), to_group, quote: &packet };
+            trim(packet, total);
+            let to_group = to_group || came.to_group;
+            let about = About { src: src.into(), dst: dst.into(), to_group, quote: packet };
             self.report(cx, &about, problem, out);
             return Err(DropWhy::Malformed);
         }
@@ -171,10 +174,11 @@ impl Ip {
             if !came.fragments {
                 return Err(DropWhy::BadFragment);
             }
-            return self.reassemble_v4(cx, came, &flatten(trim(packet, total)));
+            trim(packet, total);
+            flatten(packet);
+            return self.reassemble_v4(cx, came, packet);
         }
-        let ingress = Ingress {
-            device,
+        let header = Header {
             src: src.into(),
             dst: dst.into(),
             protocol: view.protocol(),
@@ -182,9 +186,9 @@ impl Ip {
             ttl: view.ttl(),
             to_group: to_group || came.to_group,
             l4_offset: view.header_len() as u16,
-            packet: trim(packet, total),
         };
-        Ok(Classified::Whole(ingress))
+        trim(packet, total);
+        Ok(Classified::Whole(header))
     }
 
     fn reassemble_v4(&mut self, cx: &mut Cx<'_>, came: Came, packet: &Packet) -> Result<Classified, DropWhy> {
@@ -229,11 +233,11 @@ impl Ip {
         &mut self,
         cx: &mut Cx<'_>,
         came: Came,
-        packet: Packet,
+        packet: &mut Packet,
         out: &mut Outbox,
     ) -> Result<Classified, DropWhy> {
         let device = came.device;
-        let Ok(view) = Ipv6View::parse_quoted(headers(&packet)) else { return Err(DropWhy::Malformed) };
+        let Ok(view) = Ipv6View::parse_quoted(headers(packet)) else { return Err(DropWhy::Malformed) };
         let (src, dst, total) = (view.src(), view.dst(), view.total_len());
         let transport = matches!(view.next_header(), protocol::TCP | protocol::UDP);
         if total > packet.len() {
@@ -250,14 +254,16 @@ impl Ip {
             return Err(DropWhy::BadSource);
         }
         let to_group = dst.is_multicast() || came.to_group;
-        let packet = trim(packet, total);
-        // Extension headers and ICMP are read as one piece.
-        let packet = if transport { packet } else { flatten(packet) };
-        let Ok(view) = Ipv6View::parse_quoted(headers(&packet)) else { return Err(DropWhy::Malformed) };
+        trim(packet, total);
+        if !transport {
+            // Extension headers and ICMP are read as one piece.
+            flatten(packet);
+        }
+        let Ok(view) = Ipv6View::parse_quoted(headers(packet)) else { return Err(DropWhy::Malformed) };
         let chain = match ipv6::walk(view.next_header(), view.payload()) {
             Ok(chain) => chain,
             Err(error) => {
-                let about = About { src: src.into(), dst: dst.into(), to_group, quote: &packet };
+                let about = About { src: src.into(), dst: dst.into(), to_group, quote: packet };
                 return Err(self.refuse_extension(cx, &about, error, out));
             }
         };
@@ -285,12 +291,12 @@ impl Ip {
                 device,
                 to_group: came.to_group,
             };
-            return self.reassembled(cx, key, &fragment, &packet);
+            return self.reassembled(cx, key, &fragment, packet);
         }
         let (tos, ttl) = (view.traffic_class(), view.hop_limit());
         let (src, dst, protocol) = (src.into(), dst.into(), chain.protocol);
         let l4_offset = l4_offset as u16;
-        Ok(Classified::Whole(Ingress { device, src, dst, protocol, tos, ttl, to_group, l4_offset, packet }))
+        Ok(Classified::Whole(Header { src, dst, protocol, tos, ttl, to_group, l4_offset }))
     }
 
     fn refuse_extension(
@@ -359,17 +365,47 @@ impl Ip {
         }
     }
 
-    fn deliver(&mut self, cx: &mut Cx<'_>, ingress: Ingress, out: &mut Outbox) -> Input {
-        match (ingress.protocol, ingress.dst) {
-            (protocol::ICMP, IpAddr::V4(_)) => self.input_icmp4(cx, &flat(ingress), out),
-            (protocol::ICMPV6, IpAddr::V6(dst)) => match ingress.src {
-                IpAddr::V6(src) => self.input_icmp6(cx, &flat(ingress), (src, dst), out),
-                IpAddr::V4(_) => Input::Drop(DropWhy::Malformed),
-            },
+    #[inline]
+    fn deliver(
+        &mut self,
+        cx: &mut Cx<'_>,
+        (device, header): (DeviceId, Header),
+        mut packet: Packet,
+        out: &mut Outbox,
+    ) -> Input {
+        match (header.protocol, header.src, header.dst) {
+            (protocol::ICMP, _, IpAddr::V4(_)) => {
+                flatten(&mut packet);
+                self.input_icmp4(cx, &header.of(device, packet), out)
+            }
+            (protocol::ICMPV6, IpAddr::V6(src), IpAddr::V6(dst)) => {
+                flatten(&mut packet);
+                self.input_icmp6(cx, &header.of(device, packet), (src, dst), out)
+            }
+            (protocol::ICMPV6, IpAddr::V4(_), IpAddr::V6(_)) => Input::Drop(DropWhy::Malformed),
             // Nothing follows, and nothing is to be said about it (RFC 8200 section 4.7).
-            (protocol::NO_NEXT_HEADER, IpAddr::V6(_)) => Input::Drop(DropWhy::Protocol),
-            _ => Input::Deliver(ingress),
+            (protocol::NO_NEXT_HEADER, _, IpAddr::V6(_)) => Input::Drop(DropWhy::Protocol),
+            _ => Input::Deliver(header.of(device, packet)),
         }
+    }
+}
+
+/// What was read of a packet's headers: an [`Ingress`] without its packet.
+struct Header {
+    src: IpAddr,
+    dst: IpAddr,
+    protocol: u8,
+    tos: u8,
+    ttl: u8,
+    to_group: bool,
+    l4_offset: u16,
+}
+
+impl Header {
+    #[inline]
+    fn of(self, device: DeviceId, packet: Packet) -> Ingress {
+        let Self { src, dst, protocol, tos, ttl, to_group, l4_offset } = self;
+        Ingress { device, src, dst, protocol, tos, ttl, to_group, l4_offset, packet }
     }
 }
 
@@ -384,9 +420,8 @@ struct Came {
 }
 
 /// What parsing made of a packet.
-#[allow(clippy::large_enum_variant, reason = "the large one is the common one, and is moved once")]
 enum Classified {
-    Whole(Ingress),
+    Whole(Header),
     Reassembled {
         whole: Bytes,
         at: Instant,
@@ -400,10 +435,6 @@ enum Classified {
 fn is_neighbour_discovery(chain: &ipv6::Chain, payload: &[u8]) -> bool {
     chain.protocol == protocol::ICMPV6
         && payload.get(chain.offset).is_some_and(|kind| (133..=137).contains(kind))
-}
-
-fn flat(ingress: Ingress) -> Ingress {
-    Ingress { packet: flatten(ingress.packet), ..ingress }
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub struct Coalesced {
 }
 
 impl Coalesced {
-    fn single(packet: Packet) -> Self {
+    pub(crate) fn single(packet: Packet) -> Self {
         Self { packet, more: SmallVec::new(), push: false, fixed_id: false }
     }
 
@@ -178,6 +178,21 @@ fn headers(packet: &Packet) -> &[u8] {
     if packet.head.is_empty() { &packet.payload } else { packet.head.as_slice() }
 }
 
+/// TCP without data, or with PSH, behind an IP header without options, whatever else is right or wrong about it: nothing ever waits behind it.
+fn ends_at_once(bytes: &[u8]) -> bool {
+    let (l4, stated) = match bytes {
+        [0x45, _, high, low, _, _, _, _, _, protocol::TCP, ..] => {
+            (ipv4::HEADER_LEN, usize::from(u16::from_be_bytes([*high, *low])))
+        }
+        [0x60..=0x6f, _, _, _, high, low, protocol::TCP, ..] => {
+            (ipv6::HEADER_LEN, ipv6::HEADER_LEN + usize::from(u16::from_be_bytes([*high, *low])))
+        }
+        _ => return false,
+    };
+    let Some(&[words, flags]) = bytes.get(l4 + 12..l4 + 14) else { return false };
+    flags & TcpFlags::PSH.bits() as u8 != 0 || stated == l4 + 4 * usize::from(words >> 4)
+}
+
 /// A flow's packet that may still grow.
 #[derive(Debug)]
 struct Held {
@@ -284,6 +299,13 @@ impl Gro {
             out.push(self.held.remove(at).merged);
         }
         self.hold(packet, parsed, out);
+    }
+
+    /// Nothing waits for more, and neither would this packet: [`Self::receive`] would give it back at once. Most of what is no part of a train of
+    /// data is told from it by a few bytes here, before any sum is taken.
+    #[must_use]
+    pub fn passes_by(&self, packet: &Packet) -> bool {
+        self.held.is_empty() && (packet.offload.gso != GsoKind::None || ends_at_once(headers(packet)))
     }
 
     fn hold(&mut self, packet: Packet, parsed: Parsed, out: &mut Vec<Coalesced>) {

@@ -4,7 +4,7 @@ use super::{Small, Stack};
 use crate::base::hash::{KeyedState, Map};
 use crate::base::{SocketId, Tuple};
 use crate::socket::{ListenAddr, RequestId, Socket, Table, TwId};
-use core::hash::BuildHasher as _;
+use core::hash::{BuildHasher as _, Hasher as _};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use hashbrown::HashTable;
 use smallvec::SmallVec;
@@ -42,8 +42,26 @@ const fn spread(hash: u32) -> u64 {
 }
 
 impl Flows {
+    /// Each packet pays for it: addresses and ports go in as the few words that they are, not field by field.
     fn hash(&self, tuple: &Tuple) -> u32 {
-        self.key.hash_one(tuple) as u32
+        let mut hasher = self.key.build_hasher();
+        match (tuple.local_ip, tuple.remote_ip) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => {
+                hasher.write_u64(u64::from(local.to_bits()) << 32 | u64::from(remote.to_bits()));
+            }
+            (local, remote) => {
+                for ip in [local, remote] {
+                    let bits = match ip {
+                        IpAddr::V4(ip) => ip.to_bits().into(),
+                        IpAddr::V6(ip) => ip.to_bits(),
+                    };
+                    hasher.write_u64((bits >> 64) as u64);
+                    hasher.write_u64(bits as u64);
+                }
+            }
+        }
+        hasher.write_u32(u32::from(tuple.local_port) << 16 | u32::from(tuple.remote_port));
+        hasher.finish() as u32
     }
 
     /// The flow of this tuple, looked up in the tables of what may stand behind it.

@@ -277,6 +277,13 @@ impl Stack {
         let (dev, budget) = (*dev, *budget);
         let from = if self.links[usize::from(dev.0)].caps.keeps { Origin::Queue } else { Origin::Beyond };
         while done.packets + done.dropped < budget && !self.links[usize::from(dev.0)].stopped {
+            let link = &mut self.links[usize::from(dev.0)];
+            if link.is_clear() {
+                // Every turn ends here, nearly always with nothing behind its packets.
+                link.told.on_cut_over();
+                link.not_before = None;
+                return;
+            }
             let Some(packet) = self.next_packet(dev) else { return };
             let (owner, len, line) = (packet.owner, packet.len() as u64, packet.line_bytes());
             let answer = device.submit(self.now, packet);

@@ -294,7 +294,7 @@ impl Stack {
     }
 
     /// A segment for a flow in SYN-RECEIVED.
-    pub(super) fn request_input(&mut self, id: RequestId, tuple: &Tuple, seg: Segment) {
+    pub(super) fn request_input(&mut self, id: RequestId, tuple: &Tuple, seg: &mut Segment) {
         self.renew_request(id, seg.has(TcpFlags::SYN));
         let Some(entry) = self.small.requests.get_mut(id) else { return };
         let listener = entry.listener;
@@ -302,16 +302,16 @@ impl Stack {
             // The peer repeats its SYN while the application thinks, or has given up: then the decision finds nobody.
             return self.env.count.dropped(DropWhy::ListenFilter);
         };
-        let verdict = request.input(&mut self.env.cx(self.now, Some(listener)), &seg);
+        let verdict = request.input(&mut self.env.cx(self.now, Some(listener)), seg);
         let label = request.label();
         match verdict {
             RequestVerdict::Drop(why) => self.env.count.dropped(why),
             // What does not fit the request is the listener's, who looks at how far it has come (`tcp_v4_rcv`).
-            RequestVerdict::Reset(_) if self.too_far_for_listener(listener, tuple, &seg) => {
+            RequestVerdict::Reset(_) if self.too_far_for_listener(listener, tuple, seg) => {
                 self.come_too_far();
             }
             // It may bring the cookie of an earlier SYN back. No connection begins beside the request (`tcp_v4_syn_recv_sock`), and nobody is told.
-            RequestVerdict::Reset(_) if self.cookie_of(listener, tuple, &seg).is_some() => {
+            RequestVerdict::Reset(_) if self.cookie_of(listener, tuple, seg).is_some() => {
                 self.env.count.dropped(DropWhy::TcpBadAck);
             }
             RequestVerdict::Reply(out) | RequestVerdict::Reset(out) => {
@@ -334,14 +334,14 @@ impl Stack {
     }
 
     /// The final ACK has come: the request becomes a connection, if the backlog has room.
-    fn spawn(&mut self, id: RequestId, listener: SocketId, tuple: &Tuple, seg: Segment) {
+    fn spawn(&mut self, id: RequestId, listener: SocketId, tuple: &Tuple, seg: &mut Segment) {
         if self.listener(listener).is_none_or(|l| l.accept_full()) {
             self.count_overflow();
             self.env.count.dropped(DropWhy::ListenOverflow);
             if self.env.sysctl.tcp_abort_on_overflow {
                 self.env.count.tcp_ext.embryonic_rsts += 1;
                 self.fail_request(id);
-                self.answer_with_reset(tuple, &seg);
+                self.answer_with_reset(tuple, seg);
             } else if let Some(Pending::Sent(request)) =
                 self.small.requests.get_mut(id).map(|e| &mut e.pending)
             {
@@ -355,11 +355,12 @@ impl Stack {
         if let Some(path) = &path {
             request.follow_path(path.dst.mtu);
         }
-        let conn = request.into_conn(&mut self.env.cx(self.now, Some(listener)), &seg);
+        let conn = request.into_conn(&mut self.env.cx(self.now, Some(listener)), seg);
         let child = self.insert_conn(conn, path, Holder::Backlog);
         self.queue_child(listener, child);
         // A request asks nobody how far its last ACK has come (`tcp_v4_rcv`).
-        self.conn_input(child, tuple, Segment { ttl: u8::MAX, ..seg });
+        seg.ttl = u8::MAX;
+        self.conn_input(child, tuple, seg);
     }
 
     /// Puts a connection into its listener's backlog.
@@ -388,7 +389,7 @@ impl Stack {
     }
 
     /// A segment for a connection, behind what those before it have let go where that makes a difference.
-    pub(super) fn conn_input(&mut self, id: SocketId, tuple: &Tuple, seg: Segment) {
+    pub(super) fn conn_input(&mut self, id: SocketId, tuple: &Tuple, seg: &mut Segment) {
         let Some(mut entry) = self.sockets.get_mut(id) else { return };
         let Socket::Tcp(conn) = &mut entry.socket else { return };
         if conn.drops_from_afar(tuple.is_v6(), seg.ttl) {
@@ -398,14 +399,14 @@ impl Stack {
         if let Some(signature) = seg.options.signed.filter(|_| conn.state() != State::TimeWait) {
             return self.signed(signature);
         }
-        if conn.sends_before(&seg) {
+        if conn.sends_before(seg) {
             self.send_now(id, Conn::output);
             let Some(same) = self.sockets.get_mut(id) else { return };
             entry = same;
         }
         let Socket::Tcp(conn) = &mut entry.socket else { return };
         // What answers our SYN, where SYNs have crossed too, finds the route of now (`tcp_init_transfer`: `inet_sk_rebuild_header`).
-        if conn.is_answered_by(&seg) {
+        if conn.is_answered_by(seg) {
             let metrics = self.ip.metrics(Some(tuple.local_ip), tuple.remote_ip);
             follow_metrics(conn, &mut self.env.option_sets, metrics);
         }
@@ -419,8 +420,10 @@ impl Stack {
         {
             self.ip.confirm_neighbour(&mut self.env.cx(self.now, Some(id)), &path.dst);
         }
-        if let (Disposition::Reopen { isn }, Some(syn)) = (&disposition, syn) {
-            return self.reopen(id, tuple, &syn, *isn);
+        if let Disposition::Reopen { isn } = disposition
+            && let Some(syn) = &syn
+        {
+            return self.reopen(id, tuple, syn, isn);
         }
         self.settle(id, Turn::INPUT);
         match disposition {

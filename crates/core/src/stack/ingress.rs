@@ -30,6 +30,9 @@ impl Stack {
         }
         let mut cx = self.env.cx(self.now, None);
         match self.ip.input_frame(&mut cx, dev, frame, &mut self.down.outbox) {
+            FrameInput::Packet(packet) if self.batch.gro.passes_by(&packet) => {
+                self.ingress_packet(dev, Coalesced::single(packet));
+            }
             FrameInput::Packet(packet) => {
                 self.batch.device = Some(dev);
                 self.batch.gro.receive(packet, &mut self.batch.merged);
@@ -125,7 +128,7 @@ impl Stack {
         if push {
             flags.insert(TcpFlags::PSH);
         }
-        let seg = Segment {
+        let mut seg = Segment {
             at: ingress.packet.at,
             seq: Seq(view.seq()),
             ack: Seq(view.ack()),
@@ -148,19 +151,19 @@ impl Stack {
             ingress.copy_headers(view.header_len(), &mut self.openers.syn_head);
         }
         let tuple = tuple_of(ingress, view.src_port(), view.dst_port());
-        self.tcp_segment(&tuple, seg);
+        self.tcp_segment(&tuple, &mut seg);
     }
 
     /// The one place that decides whose segment it is.
-    fn tcp_segment(&mut self, tuple: &Tuple, seg: Segment) {
+    fn tcp_segment(&mut self, tuple: &Tuple, seg: &mut Segment) {
         match self.flow(tuple) {
             Some(Flow::Conn(id)) => self.conn_input(id, tuple, seg),
             Some(Flow::Request(id)) => match seg.options.signed {
                 Some(signature) => self.signed(signature),
                 None => self.request_input(id, tuple, seg),
             },
-            Some(Flow::TimeWait(id)) => self.time_wait_input(id, tuple, &seg),
-            None => self.segment_without_flow(tuple, &seg, None),
+            Some(Flow::TimeWait(id)) => self.time_wait_input(id, tuple, seg),
+            None => self.segment_without_flow(tuple, seg, None),
         }
     }
 

@@ -103,9 +103,21 @@ impl Link {
         if !self.ready.is_empty() {
             return true;
         }
-        let due = self.not_before.is_none_or(|at| at <= now);
-        let early = self.early.first().is_some_and(|at| at <= now);
-        !self.stopped && (early || !self.held.is_empty() || (due && !self.qdisc.is_empty()))
+        if self.stopped {
+            return false;
+        }
+        let due = || self.not_before.is_none_or(|at| at <= now);
+        !self.held.is_empty()
+            || (!self.qdisc.is_empty() && due())
+            || self.early.first().is_some_and(|at| at <= now)
+    }
+
+    /// Nothing at all stands between the flows and the device. Of a discipline that may hold packets back only its answer tells.
+    pub(super) fn is_clear(&self) -> bool {
+        matches!(self.qdisc, Any::PfifoFast(_) | Any::Noqueue(_))
+            && self.qdisc.is_empty()
+            && self.held.is_empty()
+            && self.early.is_empty()
     }
 }
 

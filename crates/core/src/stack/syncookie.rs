@@ -111,7 +111,7 @@ impl Stack {
         let path = self.path(Some(tuple.local_ip), tuple).ok();
         let child = self.insert_conn(conn, path, Holder::Backlog);
         self.queue_child(listener, child);
-        self.conn_input(child, tuple, seg.clone());
+        self.conn_input(child, tuple, &mut seg.clone());
         true
     }
 }

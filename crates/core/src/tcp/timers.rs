@@ -73,16 +73,9 @@ impl Conn {
     /// The earliest deadline of this connection. It may move later without notice; being called early does no harm.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        [
-            self.retransmission_deadline(),
-            self.rx.ack.deadline(),
-            self.timers.probe,
-            self.timers.keepalive,
-            self.timers.pace,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
+        let Timers { probe, keepalive, pace, .. } = self.timers;
+        let earliest = Instant::earlier(self.retransmission_deadline(), self.rx.ack.deadline());
+        Instant::earlier(Instant::earlier(earliest, probe), Instant::earlier(keepalive, pace))
     }
 
     /// When the connection itself looks after what the peer has not acknowledged: by a timeout, a tail loss probe or RACK's timer, or for a Fast

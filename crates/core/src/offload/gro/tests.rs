@@ -164,3 +164,42 @@ fn lists_stay_short_and_packets_below_64k() {
     let large = run((0..12).map(|n| one(n, 8_000)).collect());
     assert_eq!(large.iter().map(Coalesced::segments).collect::<Vec<_>>(), [8, 4]);
 }
+
+/// Who passes by is given back at once, as it is, by a table in which nothing waits.
+#[test]
+fn what_no_neighbour_could_join_passes_by_an_empty_table() {
+    let push = TcpFlags::ACK | TcpFlags::PSH;
+    for v6 in [false, true] {
+        for timestamps in [None, Some(1)] {
+            let of =
+                |flags, len, gso_size| Sample { v6, timestamps, flags, len, gso_size, ..Sample::default() };
+            let cases = [
+                (of(TcpFlags::ACK, 0, 0), true),
+                (of(push, 100, 0), true),
+                (of(TcpFlags::ACK, 3_000, 1_000), true),
+                (of(TcpFlags::ACK, 100, 0), false),
+                (of(TcpFlags::ACK, 1, 0), false),
+            ];
+            for (sample, passes) in cases {
+                let mut apart = tcp_packet(&sample);
+                csum::fill(&mut apart, 0);
+                let mut broken = flat(&apart).payload.to_vec();
+                *broken.last_mut().expect("a header at least") ^= 1;
+                let broken = Packet { payload: broken.into(), ..flat(&apart) };
+                for packet in [flat(&apart), apart, broken] {
+                    let (mut gro, mut out) = (Gro::default(), Vec::new());
+                    assert_eq!(gro.passes_by(&packet), passes, "{sample:?}");
+                    gro.receive(packet.clone(), &mut out);
+                    if passes {
+                        assert_eq!((out.len(), gro.held.len()), (1, 0), "{sample:?}");
+                        assert_eq!(out[0].packet.to_bytes(), packet.to_bytes());
+                    }
+                }
+            }
+            // Behind what waits nothing passes.
+            let (mut gro, mut out) = (Gro::default(), Vec::new());
+            gro.receive(received(&of(TcpFlags::ACK, 100, 0)), &mut out);
+            assert!(out.is_empty() && !gro.passes_by(&received(&of(TcpFlags::ACK, 0, 0))));
+        }
+    }
+}

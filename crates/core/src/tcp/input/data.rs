@@ -18,7 +18,7 @@ impl Conn {
     pub(super) fn input_data(
         &mut self,
         cx: &mut Cx<'_>,
-        seg: Segment,
+        seg: &mut Segment,
         predicted: bool,
     ) -> Option<Disposition> {
         if !self.state.can_receive() && !seg.seq.before(self.rx.nxt()) {
@@ -34,10 +34,10 @@ impl Conn {
                 self.suspect_lost_data();
             }
             let error = if self.state == State::CloseWait { Error::BrokenPipe } else { Error::Reset };
-            return Some(self.reset_by_data(cx, &seg, (!self.app.orphan).then_some(error)));
+            return Some(self.reset_by_data(cx, seg, (!self.app.orphan).then_some(error)));
         }
         let before_mark = self.peer.ecn.then_some((self.out.ece, self.path.ecn));
-        let marked = self.input_ecn_mark(&seg);
+        let marked = self.input_ecn_mark(seg);
         let in_order = !seg.seq.after(self.rx.nxt());
         let (segs, has_data) = (seg.segs(), end != seg.seq);
         let rtt = self.path_facts(cx);
@@ -55,7 +55,7 @@ impl Conn {
                 sending: self.tx.flight().wmem_queued() as u32,
                 marked,
                 pinned_bytes: seg.layout.pinned_bytes as usize,
-                chunks: seg.payload,
+                chunks: core::mem::take(&mut seg.payload),
             },
             rtt,
         );

@@ -20,19 +20,19 @@ use crate::base::{Cx, DropWhy, Duration};
 use lowwater_wire::tcp::TcpFlags;
 
 impl Conn {
-    /// Processes a segment of this flow whose checksum is right.
-    pub fn input(&mut self, cx: &mut Cx<'_>, seg: Segment) -> Disposition {
+    /// Processes a segment of this flow whose checksum is right, and takes its payload.
+    pub fn input(&mut self, cx: &mut Cx<'_>, seg: &mut Segment) -> Disposition {
         cx.trace(Ev::In(seg.seq.0, seg.payload_len(), seg.flags.bits() as u8));
         // A connection in TIME-WAIT is a smaller object in Linux, which counts nothing.
         if self.state != State::TimeWait {
-            self.count_in(&seg);
+            self.count_in(seg);
             // Whatever becomes of it (`tcp_rcv_established`, `tcp_rcv_state_process`).
             self.timers.look(cx.now);
         }
         match self.state {
-            State::SynSent => self.input_syn_sent(cx, &seg),
-            State::TimeWait => self.input_time_wait(cx, &seg),
-            State::Close | State::Listen => super::reset_for(&self.tuple, &seg)
+            State::SynSent => self.input_syn_sent(cx, seg),
+            State::TimeWait => self.input_time_wait(cx, seg),
+            State::Close | State::Listen => super::reset_for(&self.tuple, seg)
                 .map_or(Disposition::Drop(DropWhy::TcpClosed), Disposition::Reset),
             _ => self.input_synchronized(cx, seg),
         }
@@ -47,40 +47,40 @@ impl Conn {
         }
     }
 
-    fn input_synchronized(&mut self, cx: &mut Cx<'_>, seg: Segment) -> Disposition {
-        if let Some(answer) = self.check_child(cx, &seg) {
+    fn input_synchronized(&mut self, cx: &mut Cx<'_>, seg: &mut Segment) -> Disposition {
+        if let Some(answer) = self.check_child(cx, seg) {
             return answer;
         }
         // Before anybody asks where it lies (`tcp_rcv_established`, `tcp_rcv_state_process`).
         if !seg.flags.intersects(TcpFlags::ACK.union(TcpFlags::RST).union(TcpFlags::SYN)) {
             return Disposition::Drop(DropWhy::TcpFlags);
         }
-        if let Some(answer) = self.check_acceptable(cx, &seg) {
+        if let Some(answer) = self.check_acceptable(cx, seg) {
             return answer;
         }
         if !seg.has(TcpFlags::ACK) {
             return Disposition::Drop(DropWhy::TcpFlags);
         }
         let established = self.state == State::Established;
-        let prediction = self.predict(&seg);
+        let prediction = self.predict(seg);
         // Neither the handshake's last segment nor any after our FIN (`tcp_rcv_established`).
         if established {
-            self.count_marks(&seg);
+            self.count_marks(seg);
         }
-        let data_alone = prediction.is_data_alone(&seg);
+        let data_alone = prediction.is_data_alone(seg);
         let known = prediction.holds();
-        if let Some(answer) = self.input_ack(cx, &seg, &prediction) {
+        if let Some(answer) = self.input_ack(cx, seg, &prediction) {
             return answer;
         }
-        let predicted = prediction.count(cx, &seg);
+        let predicted = prediction.count(cx, seg);
         if self.state == State::Close {
             return Disposition::Done;
         }
         // Not with the handshake's last segment, nor when we have closed.
         if established {
-            self.measure_rcv_rtt(&seg);
+            self.measure_rcv_rtt(seg);
         }
-        if self.rx.on_urgent(cx.sysctl, &seg) {
+        if self.rx.on_urgent(cx.sysctl, seg) {
             self.app.notice.insert(Notice::READABLE);
         }
         if seg.has(TcpFlags::SYN) {
