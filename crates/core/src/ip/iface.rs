@@ -126,7 +126,12 @@ pub struct Ifaces {
     local: BTreeMap<IpAddr, DeviceId>,
     /// Broadcast addresses of all their subnets.
     broadcasts: BTreeSet<Ipv4Addr>,
+    /// Whose packet was last found right, so that its next one is not judged anew.
+    judged: Option<Judged>,
 }
+
+/// Device, source and destination of a packet for this host whose addresses are right.
+type Judged = (DeviceId, Ipv4Addr, Ipv4Addr);
 
 impl Ifaces {
     /// The device, where it exists.
@@ -136,6 +141,7 @@ impl Ifaces {
     }
 
     pub(super) fn get_mut(&mut self, device: DeviceId) -> Option<&mut Iface> {
+        self.judged = None;
         self.devices.get_mut(&device)
     }
 
@@ -166,6 +172,15 @@ impl Ifaces {
         addr.is_broadcast() || self.broadcasts.contains(&addr)
     }
 
+    /// The last packet that was judged had these addresses, was right, and for us alone; nothing that it was judged by has changed.
+    pub(super) fn is_judged(&self, packet: Judged) -> bool {
+        self.judged == Some(packet)
+    }
+
+    pub(super) const fn note_judged(&mut self, packet: Judged) {
+        self.judged = Some(packet);
+    }
+
     fn find_broadcasts(&mut self) {
         let addresses = self.devices.values().flat_map(|iface| &iface.addresses);
         self.broadcasts = addresses.filter_map(|c| c.broadcast()).collect();
@@ -183,6 +198,7 @@ impl Ifaces {
     }
 
     pub(super) fn add(&mut self, device: DeviceId, iface: Iface) -> Result<(), Error> {
+        self.judged = None;
         if self.devices.len() >= DEVICES_MAX {
             return Err(Error::NoBuffers);
         }
@@ -194,12 +210,14 @@ impl Ifaces {
     }
 
     pub(super) fn remove(&mut self, device: DeviceId) {
+        self.judged = None;
         self.devices.remove(&device);
         self.local.retain(|_, on| *on != device);
         self.find_broadcasts();
     }
 
     pub(super) fn add_address(&mut self, device: DeviceId, cidr: Cidr) -> Result<(), Error> {
+        self.judged = None;
         let addr = cidr.addr();
         if addr.is_unspecified() || addr.is_multicast() || addr == IpAddr::V4(Ipv4Addr::BROADCAST) {
             return Err(Error::Invalid);
@@ -218,6 +236,7 @@ impl Ifaces {
     }
 
     pub(super) fn remove_address(&mut self, device: DeviceId, addr: IpAddr) -> Option<Cidr> {
+        self.judged = None;
         let iface = self.devices.get_mut(&device)?;
         let at = iface.addresses.iter().position(|c| c.addr() == addr)?;
         self.local.remove(&addr);
@@ -244,6 +263,28 @@ mod tests {
         assert!(i.get(DeviceId(1)).is_some_and(|d| d.is_broadcast(Ipv4Addr::new(10, 0, 0, 255))));
         assert_eq!(i.remove_address(DeviceId(1), c.addr()), Some(c));
         assert_eq!(i.owner_of(c.addr()), None);
+    }
+
+    #[test]
+    fn a_judgement_ends_with_any_change() {
+        let change: [fn(&mut Ifaces); 5] = [
+            |i| i.add(DeviceId(2), Iface::new(Link::Ip, 1500)).expect("room"),
+            |i| i.remove(DeviceId(2)),
+            |i| i.add_address(DeviceId(1), "10.0.0.9/24".parse().expect("valid")).expect("free"),
+            |i| i.remove_address(DeviceId(1), "10.0.0.1".parse().expect("valid")).map_or((), |_| ()),
+            |i| i.get_mut(DeviceId(1)).map_or((), |iface| iface.any_address = true),
+        ];
+        let mut i = Ifaces::default();
+        i.add(DeviceId(1), Iface::new(Link::Ip, 1500)).expect("room");
+        i.add_address(DeviceId(1), "10.0.0.1/24".parse().expect("valid")).expect("free");
+        let right = (DeviceId(1), Ipv4Addr::new(10, 0, 0, 9), Ipv4Addr::new(10, 0, 0, 1));
+        for (at, change) in change.into_iter().enumerate() {
+            assert!(!i.is_judged(right), "change {at}");
+            i.note_judged(right);
+            assert!(i.is_judged(right) && !i.is_judged((DeviceId(2), right.1, right.2)));
+            change(&mut i);
+        }
+        assert!(!i.is_judged(right));
     }
 
     #[test]

@@ -149,18 +149,9 @@ impl Ip {
             cx.count.ip_ext.in_csum_errors += 1;
             return Err(DropWhy::Checksum);
         }
-        let Some(iface) = self.ifaces.get(device) else { return Err(DropWhy::NotForUs) };
         let (src, dst) = (view.src(), view.dst());
         let options = check_options(view.options());
-        // Who has no address yet asks everybody for one (RFC 1122 section 3.2.1.3 a).
-        let asks_for_one = src.is_unspecified() && dst.is_broadcast();
-        if !asks_for_one && self.is_bad_source_v4(src, iface) || options == Err(BadOption::SourceRoute) {
-            return Err(DropWhy::BadSource);
-        }
-        let to_group = dst.is_multicast() || self.ifaces.is_broadcast(dst);
-        if !self.is_for_us(dst.into(), to_group, device, iface) {
-            return Err(DropWhy::NotForUs);
-        }
+        let to_group = self.judge_v4(device, (src, dst), options == Err(BadOption::SourceRoute))?;
         if let Err(BadOption::Length(at)) = options {
             // RFC 1122 section 3.2.2.5.
             let problem = Report::Problem { code: 0, pointer: (ipv4::HEADER_LEN + at) as u32 };
@@ -189,6 +180,32 @@ impl Ip {
         };
         trim(packet, total);
         Ok(Classified::Whole(header))
+    }
+
+    /// Whether the addresses of a packet are right; true for one to a group. What follows another of its kind, as most do, has been judged.
+    fn judge_v4(
+        &mut self,
+        device: DeviceId,
+        (src, dst): (Ipv4Addr, Ipv4Addr),
+        source_route: bool,
+    ) -> Result<bool, DropWhy> {
+        if !source_route && self.ifaces.is_judged((device, src, dst)) {
+            return Ok(false);
+        }
+        let Some(iface) = self.ifaces.get(device) else { return Err(DropWhy::NotForUs) };
+        // Who has no address yet asks everybody for one (RFC 1122 section 3.2.1.3 a).
+        let asks_for_one = src.is_unspecified() && dst.is_broadcast();
+        if !asks_for_one && self.is_bad_source_v4(src, iface) || source_route {
+            return Err(DropWhy::BadSource);
+        }
+        let to_group = dst.is_multicast() || self.ifaces.is_broadcast(dst);
+        if !self.is_for_us(dst.into(), to_group, device, iface) {
+            return Err(DropWhy::NotForUs);
+        }
+        if !to_group {
+            self.ifaces.note_judged((device, src, dst));
+        }
+        Ok(to_group)
     }
 
     fn reassemble_v4(&mut self, cx: &mut Cx<'_>, came: Came, packet: &Packet) -> Result<Classified, DropWhy> {

@@ -239,7 +239,12 @@ impl Pacing {
 
     /// Nanoseconds that `len_bytes` take at the rate.
     fn nanos_for(&self, len_bytes: u64) -> u64 {
-        let ns = u128::from(len_bytes) * 1_000_000_000 / u128::from(self.rate.max(1));
+        let rate = self.rate.max(1);
+        // No packet is so long that the wide division, several times as dear, were needed.
+        if let Some(scaled) = len_bytes.checked_mul(1_000_000_000) {
+            return scaled / rate;
+        }
+        let ns = u128::from(len_bytes) * 1_000_000_000 / u128::from(rate);
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
 

@@ -256,6 +256,12 @@ impl Stack {
 
     /// Carries out what the IP layer left to be done: frames go to their queues, losses to their flows.
     pub(super) fn dispatch(&mut self) {
+        if let ([_], []) = (self.down.outbox.frames.as_slice(), self.down.outbox.dropped.as_slice())
+            && let Some((dev, packet)) = self.down.outbox.frames.pop()
+        {
+            // Nearly always: one packet, and nothing else.
+            self.enqueue(dev, packet);
+        }
         // A loss may make a flow say something, never at once: so this ends.
         while !self.down.outbox.is_empty() {
             let mut outbox = core::mem::take(&mut self.down.outbox);

@@ -109,7 +109,7 @@ impl Link {
         let due = || self.not_before.is_none_or(|at| at <= now);
         !self.held.is_empty()
             || (!self.qdisc.is_empty() && due())
-            || self.early.first().is_some_and(|at| at <= now)
+            || (!self.early.is_empty() && self.early.first().is_some_and(|at| at <= now))
     }
 
     /// Nothing at all stands between the flows and the device. Of a discipline that may hold packets back only its answer tells.

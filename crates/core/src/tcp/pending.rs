@@ -154,6 +154,11 @@ impl Pending {
         }
     }
 
+    /// A timeout or a tail loss probe waits for its turn.
+    pub(super) const fn is_due(&self) -> bool {
+        self.due.is_some()
+    }
+
     /// The retransmission of the head at `una` that a timeout has asked for has not had its turn.
     pub(super) fn timeout_waits(&self, una: Seq) -> bool {
         matches!(self.due.as_deref(), Some(Due::Timeout(resend)) if resend.seq == una)

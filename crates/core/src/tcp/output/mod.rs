@@ -137,7 +137,7 @@ impl Conn {
         self.tx.set_mss(mss);
         self.tx.set_collapse(cx.sysctl.tcp_retrans_collapse);
         // Each segment carries an urgent pointer of its own.
-        let packet_segs = self.packet_segments(cx, caps, mss);
+        let packet_segs = if self.may_have_data() { self.packet_segments(cx, caps, mss) } else { 1 };
         let max_segs = if self.urgent_mode() { 1 } else { packet_segs };
         if self.state == State::SynSent && self.tx.queue_ref().nxt() == 0 {
             return if self.is_deferred() { Err(Wait::Handshake) } else { Ok(self.first_syn(cx)) };
@@ -193,6 +193,15 @@ impl Conn {
             return self.next_data(cx, caps, hold);
         }
         self.new_of_burst(cx, caps, (mss, packet_segs), hold)
+    }
+
+    /// False where nothing waits that has a size: most turns of a flow end like that, and then nobody asks how large a packet should be.
+    fn may_have_data(&self) -> bool {
+        self.tx.peek_unsent().is_some()
+            || self.out.rexmit != Rexmit::None
+            || self.tx.flight().lost_out > 0
+            || self.out.is_due()
+            || self.rest.queue.is_some()
     }
 
     /// Before the SYN-ACK is acknowledged nothing is sent again but what is too long for a router (`tcp_simple_retransmit`): what the
