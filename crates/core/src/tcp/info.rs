@@ -7,6 +7,7 @@ use crate::base::Cx;
 use crate::base::time::Duration;
 use crate::path::congestion::AnyCongestion;
 use crate::path::congestion::bbr::BbrInfo;
+use core::num::NonZeroU64;
 
 /// Bytes of the struct in Linux 6.18 and 7.0.
 pub const TCP_INFO_LEN: usize = 280;
@@ -312,6 +313,10 @@ pub struct Bounds {
     pub paced: bool,
     /// A probe of the path's MTU is out.
     pub probes_mtu: bool,
+    /// Packets in the retransmit queue.
+    pub records: usize,
+    /// Where the sequence space ended when the tail loss probe that is out left.
+    pub tail_probe: Option<NonZeroU64>,
 }
 
 impl Conn {
@@ -329,6 +334,8 @@ impl Conn {
             pacing_rate: self.path.pacing.rate(),
             paced: self.path.pacing.is_paced(),
             probes_mtu: self.path.plpmtud.as_ref().is_some_and(|search| search.is_probing()),
+            records: self.tx.queue_ref().records(),
+            tail_probe: self.tx.tail_probe(),
         }
     }
 

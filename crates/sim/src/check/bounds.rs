@@ -43,9 +43,6 @@ impl Turns {
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     flows: BTreeMap<SocketId, Bounds>,
-    /// Tail loss probes so far, and packets that small queues let pass since their flow has one element in flight at most.
-    probes: u64,
-    exempt: u64,
     rules: Rules,
 }
 
@@ -69,11 +66,8 @@ impl Standing {
     #[must_use]
     pub fn of(core: &Core, cuts: bool) -> Self {
         let (stack, sysctl) = (core.stack(), core.stack().sysctl());
-        let count = stack.counters();
         Self {
             flows: stack.bounds().collect(),
-            probes: count.tcp_ext.tcp_loss_probes,
-            exempt: count.own.credit_exempt,
             rules: Rules {
                 fin_passes: !sysctl.tcp_grow_packet,
                 cap: sysctl.tcp_limit_output_bytes.into(),
@@ -96,12 +90,11 @@ impl Standing {
     /// # Errors
     /// The first flow that has too much out.
     pub fn after(&self, before: &Self, largest: impl Fn(SocketId) -> u64) -> Result<(), String> {
-        let (probes, exempt) = (self.probes - before.probes, self.exempt - before.exempt);
         for (id, now) in &self.flows {
             let Some(was) = before.flows.get(id) else { continue };
-            self.rules.in_flight(was, now, probes > 0).map_err(|what| format!("{id:?} {what}"))?;
+            self.rules.in_flight(was, now).map_err(|what| format!("{id:?} {what}"))?;
             // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
-            if exempt == 0 && self.rules.below(was, now, 0).is_err() {
+            if self.rules.below(was, now, 0).is_err() {
                 self.rules.below(was, now, largest(*id)).map_err(|what| format!("{id:?} {what}"))?;
             }
         }
@@ -113,10 +106,11 @@ impl Rules {
     /// What left has had room in the window, or is a tail loss probe, which may be one segment beyond it (RFC 8985 section 7.3). A window that
     /// falls on the way, as after a packet that the queue below has refused, counts as it was. Two lost segments that go again as one are one
     /// segment less that a duplicate acknowledgement without SACK may have stood for (`tcp_adjust_pcount`).
-    fn in_flight(&self, was: &Bounds, now: &Bounds, probed: bool) -> Result<(), String> {
+    fn in_flight(&self, was: &Bounds, now: &Bounds) -> Result<(), String> {
         let cwnd = was.cwnd.max(now.cwnd);
         let merged = if was.sent.1 == now.sent.1 { 0 } else { was.duplicates.saturating_sub(now.duplicates) };
         let fin = now.fin && !was.fin;
+        let probed = now.tail_probe.is_some() && now.tail_probe != was.tail_probe;
         let passes = u32::from(probed) + u32::from(fin && self.fin_passes);
         let most = merged + passes + if passes > 0 { cwnd.max(was.in_flight) } else { cwnd };
         if (was.sent == now.sent && !fin) || now.in_flight <= most {
@@ -135,7 +129,8 @@ impl Rules {
     }
 
     /// Where more is below than before, the last packet that was let down found less than the limit. What is sent again has twice the room. One
-    /// packet asks nobody: what a timeout or a tail loss probe sends again, and the probe of the path's MTU with which a turn may begin.
+    /// packet asks nobody: what a timeout or a tail loss probe sends again, and the probe of the path's MTU with which a turn may begin. Nor does
+    /// one that finds the retransmit queue with one element at the most, whose completion may be late: then it has two at the most now.
     fn below(&self, was: &Bounds, now: &Bounds, largest: u64) -> Result<(), String> {
         let below = u64::from(now.below);
         let parts = u64::from(now.sent.0.wrapping_sub(was.sent.0));
@@ -146,7 +141,7 @@ impl Rules {
         let free = charge * (u64::from(resent) + u64::from(probes));
         // The limit may have fallen under what is below already.
         let asked = limit.saturating_add(charge).max(if probes { u64::from(was.below) + 1 } else { 0 });
-        if now.below <= was.below || below < asked.saturating_add(free) {
+        if now.below <= was.below || now.records <= 2 || below < asked.saturating_add(free) {
             return Ok(());
         }
         Err(format!("has {below} bytes below, the limit is {limit}, and a packet {charge}: {was:?}, {now:?}"))
@@ -156,6 +151,7 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::num::NonZeroU64;
 
     const STILL: Bounds = Bounds {
         in_flight: 9,
@@ -167,6 +163,8 @@ mod tests {
         pacing_rate: 0,
         paced: false,
         probes_mtu: false,
+        records: 3,
+        tail_probe: None,
     };
     const RULES: Rules = Rules { fin_passes: false, cap: 1 << 20, all: false, aware: None, cuts: false };
 
@@ -181,40 +179,59 @@ mod tests {
     }
 
     #[test]
+    fn what_excuses_one_connection_excuses_no_other() {
+        let ids = [1, 2].map(|n| SocketId::from(slotmap::KeyData::from_ffi(n | 1 << 32)));
+        let standing =
+            |flows: [Bounds; 2]| Standing { flows: ids.into_iter().zip(flows).collect(), rules: RULES };
+        let kept = |flows: [Bounds; 2]| standing(flows).after(&standing([STILL; 2]), |_| 2_000);
+        let beyond = Bounds { in_flight: 11, sent: (101, 5), ..STILL };
+        let probe = Bounds { tail_probe: NonZeroU64::new(9_000), ..beyond };
+        assert_eq!(kept([probe, STILL]), Ok(()));
+        assert!(kept([probe, beyond]).is_err_and(|what| what.starts_with(&format!("{:?}", ids[1]))));
+        let full = Bounds { below: 90_000, sent: (101, 5), ..STILL };
+        let alone = Bounds { records: 2, ..full };
+        assert_eq!(kept([alone, STILL]), Ok(()));
+        assert!(kept([alone, full]).is_err_and(|what| what.starts_with(&format!("{:?}", ids[1]))));
+    }
+
+    #[test]
     fn what_leaves_has_had_room_in_the_window() {
         let sent = |in_flight, cwnd| Bounds { in_flight, cwnd, sent: (101, 5), ..STILL };
-        assert_eq!(RULES.in_flight(&STILL, &sent(10, 10), false), Ok(()));
-        assert!(RULES.in_flight(&STILL, &sent(11, 10), false).is_err());
+        assert_eq!(RULES.in_flight(&STILL, &sent(10, 10)), Ok(()));
+        assert!(RULES.in_flight(&STILL, &sent(11, 10)).is_err());
         // A window that has fallen under what is out.
         let over = Bounds { cwnd: 4, ..STILL };
-        assert_eq!(RULES.in_flight(&over, &over, false), Ok(()));
-        assert!(RULES.in_flight(&over, &sent(10, 4), false).is_err());
-        assert!(RULES.in_flight(&over, &sent(9, 4), false).is_err(), "room came and went in vain");
+        assert_eq!(RULES.in_flight(&over, &over), Ok(()));
+        assert!(RULES.in_flight(&over, &sent(10, 4)).is_err());
+        assert!(RULES.in_flight(&over, &sent(9, 4)).is_err(), "room came and went in vain");
         // One that falls with a packet that was refused.
-        assert_eq!(RULES.in_flight(&STILL, &sent(10, 5), false), Ok(()));
+        assert_eq!(RULES.in_flight(&STILL, &sent(10, 5)), Ok(()));
         // Sent again is sent.
         let again = Bounds { in_flight: 11, sent: (101, 6), ..STILL };
-        assert!(RULES.in_flight(&STILL, &again, false).is_err());
+        assert!(RULES.in_flight(&STILL, &again).is_err());
         let merged = |in_flight| Bounds { in_flight, duplicates: 1, sent: (101, 6), ..STILL };
-        assert_eq!(RULES.in_flight(&STILL, &merged(11), false), Ok(()));
-        assert!(RULES.in_flight(&STILL, &merged(12), false).is_err());
+        assert_eq!(RULES.in_flight(&STILL, &merged(11)), Ok(()));
+        assert!(RULES.in_flight(&STILL, &merged(12)).is_err());
         let fresh = Bounds { sent: (101, 5), ..merged(11) };
-        assert!(RULES.in_flight(&STILL, &fresh, false).is_err(), "nothing went again");
+        assert!(RULES.in_flight(&STILL, &fresh).is_err(), "nothing went again");
         // A tail loss probe is one segment beyond.
-        assert_eq!(RULES.in_flight(&STILL, &sent(11, 10), true), Ok(()));
-        assert!(RULES.in_flight(&STILL, &sent(12, 10), true).is_err());
-        assert_eq!(RULES.in_flight(&over, &sent(10, 4), true), Ok(()));
+        let probed = |in_flight, cwnd| Bounds { tail_probe: NonZeroU64::new(9_000), ..sent(in_flight, cwnd) };
+        assert_eq!(RULES.in_flight(&STILL, &probed(11, 10)), Ok(()));
+        assert!(RULES.in_flight(&STILL, &probed(12, 10)).is_err());
+        assert_eq!(RULES.in_flight(&over, &probed(10, 4)), Ok(()));
+        let next = Bounds { sent: (102, 5), ..probed(11, 10) };
+        assert!(RULES.in_flight(&probed(10, 10), &next).is_err(), "the probe was out before");
         // So was a last segment with the FIN before Linux 6.10.
         let old = Rules { fin_passes: true, ..RULES };
         let last = |in_flight| Bounds { fin: true, ..sent(in_flight, 10) };
-        assert_eq!([10, 11, 12].map(|n| old.in_flight(&STILL, &last(n), false).is_ok()), [true, true, false]);
-        assert!(RULES.in_flight(&STILL, &last(11), false).is_err());
-        assert!(old.in_flight(&STILL, &sent(11, 10), false).is_err(), "no FIN");
+        assert_eq!([10, 11, 12].map(|n| old.in_flight(&STILL, &last(n)).is_ok()), [true, true, false]);
+        assert!(RULES.in_flight(&STILL, &last(11)).is_err());
+        assert!(old.in_flight(&STILL, &sent(11, 10)).is_err(), "no FIN");
         let next = Bounds { sent: (102, 5), ..last(11) };
-        assert!(old.in_flight(&last(10), &next, false).is_err(), "it has left before");
+        assert!(old.in_flight(&last(10), &next).is_err(), "it has left before");
         // A FIN by itself is a segment too.
         let alone = Bounds { in_flight: 11, fin: true, ..STILL };
-        assert_eq!([&RULES, &old].map(|rules| rules.in_flight(&STILL, &alone, false).is_ok()), [false, true]);
+        assert_eq!([&RULES, &old].map(|rules| rules.in_flight(&STILL, &alone).is_ok()), [false, true]);
     }
 
     #[test]
@@ -241,6 +258,9 @@ mod tests {
         let fits = most.map(|now| RULES.below(&old, &now, 2_000).is_ok());
         assert_eq!(fits, [false, false, true, false], "such a probe asks nobody, whatever is below");
         assert_eq!(RULES.below(&old, &now(90_000), 2_000), Ok(()), "nothing was let down");
+        // Who finds one in the queue asks nobody.
+        let few = |records| Bounds { records, ..now(90_001) };
+        assert_eq!([0, 1, 2, 3].map(|n| is(&RULES, &few(n))), [true, true, true, false]);
         let aware = Rules { aware: Some(Duration::from_millis(1)), ..RULES };
         assert!(is(&aware, &now(134_799)) && !is(&aware, &now(134_800)));
         let cuts = Rules { cuts: true, ..RULES };

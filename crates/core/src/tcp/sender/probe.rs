@@ -4,6 +4,7 @@ use super::resend::{Resend, Share};
 use crate::base::Cx;
 use crate::path::Path;
 use crate::tcp::recovery::Env;
+use core::num::NonZeroU64;
 
 /// What a tail loss probe should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,5 +44,11 @@ impl Sender {
     pub fn tlp_done(&mut self, cx: &mut Cx<'_>, path: &mut Path, retrans: bool) {
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
         self.recovery.on_probe(&mut e, retrans);
+    }
+
+    /// Where the sequence space ended when the probe that is out left.
+    #[must_use]
+    pub const fn tail_probe(&self) -> Option<NonZeroU64> {
+        self.recovery.tlp.high_seq
     }
 }
