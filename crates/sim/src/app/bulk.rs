@@ -119,7 +119,7 @@ impl Bulk {
     fn broke(&mut self, io: &mut Io<'_>, e: Error) {
         self.stage = Stage::Done;
         if self.spec.gives_up && e == Error::TimedOut {
-            io.ledger.aborted += 1;
+            self.id.into_iter().for_each(|id| io.ledger.give_up(io.core, id));
             return;
         }
         io.fail("bytes", format!("stream {:016x}: the writer failed at {}: {e}", self.spec.key, self.offset));

@@ -94,7 +94,7 @@ impl App for Echo {
     fn event(&mut self, io: &mut Io<'_>, event: Event) {
         match event {
             Event::Accepted(listener) => {
-                while let Ok(id) = io.accept(listener) {
+                while let Ok((id, _)) = io.accept(listener) {
                     self.clients.insert(id, Client::default());
                     self.serve(io, id);
                 }

@@ -58,19 +58,19 @@ impl Flood {
                 Ok(n) => self.written += n as u64,
                 Err(Error::WouldBlock) => return,
                 Err(e) => {
-                    return self.ended(io, e, "the writer failed");
+                    return self.ended(io, id, e, "the writer failed");
                 }
             }
         }
     }
 
     /// A connection that nobody answered for too long is a figure (Linux's TCPAbortOnTimeout); any other end is a broken promise.
-    fn ended(&mut self, io: &mut Io<'_>, why: Error, what: &str) {
+    fn ended(&mut self, io: &mut Io<'_>, id: SocketId, why: Error, what: &str) {
         match why {
             _ if self.aborted => {}
             Error::TimedOut => {
                 self.aborted = true;
-                io.ledger.aborted += 1;
+                io.ledger.give_up(io.core, id);
             }
             _ => io.fail("flood", format!("{what} after {} bytes: {why}", self.written)),
         }
@@ -111,7 +111,7 @@ impl App for Flood {
             Event::Writable(_) if self.spec.every_ns > 0 => {}
             Event::Connected(_) | Event::Writable(_) => self.write(io),
             Event::Closed(id) => match io.core.take_error(io.now, id) {
-                Some(why) => self.ended(io, why, "the connection ended"),
+                Some(why) => self.ended(io, id, why, "the connection ended"),
                 None if self.aborted => {}
                 None => io.fail("flood", "the connection ended"),
             },
@@ -169,7 +169,7 @@ impl App for Discard {
     fn event(&mut self, io: &mut Io<'_>, event: Event) {
         match event {
             Event::Accepted(listener) => {
-                while let Ok(id) = io.accept(listener) {
+                while let Ok((id, _)) = io.accept(listener) {
                     self.drain(io, id);
                 }
             }

@@ -86,14 +86,14 @@ impl Io<'_> {
         Ok(id)
     }
 
-    /// Takes a connection from the backlog; its events come to this program.
+    /// Takes a connection from the backlog, and the peer's address; its events come to this program.
     ///
     /// # Errors
     /// Those of the stack, [`Error::WouldBlock`] when none waits.
-    pub fn accept(&mut self, listener: SocketId) -> Result<SocketId, Error> {
-        let (id, _) = self.core.tcp_accept(self.now, listener)?;
+    pub fn accept(&mut self, listener: SocketId) -> Result<(SocketId, SocketAddr), Error> {
+        let (id, peer) = self.core.tcp_accept(self.now, listener)?;
         self.opened.push(id);
-        Ok(id)
+        Ok((id, peer))
     }
 
     /// Binds a UDP socket; its events come to this program.

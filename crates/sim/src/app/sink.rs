@@ -4,6 +4,7 @@ use bytes::Bytes;
 use lowwater_core::base::{Error, SocketId};
 use lowwater_core::socket::{Event, ListenOptions};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 /// How the server reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +22,8 @@ pub enum Pace {
     },
 }
 
-#[derive(Default)]
 struct Reader {
+    peer: SocketAddr,
     header: Vec<u8>,
     key: u64,
 }
@@ -91,10 +92,12 @@ impl Sink {
         }
     }
 
-    /// A reset is what a writer that was given up answers its reader's late segments with (RFC 9293 3.10.7.1); any other is a broken promise.
+    /// A reset is what a writer that was given up answers the late segments of its reader with (RFC 9293 3.10.7.1), and of no other: any other
+    /// reset is a broken promise.
     fn broke(&mut self, io: &mut Io<'_>, id: SocketId, e: Error) {
-        self.readers.remove(&id);
-        if io.ledger.aborted == 0 || e != Error::Reset {
+        let given_up =
+            self.readers.remove(&id).is_some_and(|reader| io.ledger.given_up.contains(&reader.peer));
+        if !given_up || e != Error::Reset {
             io.fail("bytes", format!("the reader of {id:?} failed: {e}"));
         }
     }
@@ -127,8 +130,8 @@ impl App for Sink {
     fn event(&mut self, io: &mut Io<'_>, event: Event) {
         match event {
             Event::Accepted(listener) => {
-                while let Ok(id) = io.accept(listener) {
-                    self.readers.insert(id, Reader::default());
+                while let Ok((id, peer)) = io.accept(listener) {
+                    self.readers.insert(id, Reader { peer, header: Vec::new(), key: 0 });
                     if !matches!(self.pace, Pace::Slow { .. }) {
                         self.read(io, id);
                     }

@@ -12,8 +12,10 @@ pub mod messages;
 pub mod segments;
 pub mod timers;
 
+use crate::host::Core;
 use lowwater_core::base::{Duration, Instant, SocketId};
 use std::fmt;
+use std::net::SocketAddr;
 
 /// A broken promise: which checker, when, and what it saw.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +60,8 @@ pub struct Ledger {
     pub writable_events: u64,
     /// Connections of writers that came to be.
     pub connected: u64,
-    /// Connections of writers that ended with ETIMEDOUT, where that is a figure and no broken promise.
-    pub aborted: u64,
+    /// Addresses of writers whose connection ended with ETIMEDOUT, where that is a figure and no broken promise.
+    pub given_up: Vec<SocketAddr>,
     /// Packets of all hosts, for scenarios that ask for them.
     pub departures: Option<Vec<Departure>>,
     /// When each datagram that came back was sent, and after how long it came, for scenarios that ask for them.
@@ -68,6 +70,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Notes a writer that was given up. Its reader may be reset for it, and no other.
+    pub fn give_up(&mut self, core: &Core, writer: SocketId) {
+        self.given_up.extend(core.stack().local_addr(writer));
+    }
+
     /// Notes a broken promise; only the first one counts.
     pub fn fail(&mut self, checker: &'static str, at: Instant, message: impl Into<String>) {
         if self.broken.is_none() {

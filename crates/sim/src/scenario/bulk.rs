@@ -278,7 +278,7 @@ fn figures(world: &mut World, params: &BulkParams, series: &[Point]) -> Figures 
         ("tcp_out_segs", count.tcp.out_segs as f64),
         ("retrans_segs", count.tcp.retrans_segs as f64),
         ("connected_flows", world.ledger.connected as f64),
-        ("aborted_flows", world.ledger.aborted as f64),
+        ("aborted_flows", world.ledger.given_up.len() as f64),
         (
             "segs_per_packet",
             (count.tcp.out_segs + count.tcp.retrans_segs) as f64 / count.ip.out_requests.max(1) as f64,

@@ -242,7 +242,7 @@ impl NotsentLowat {
             ("srtt_ms", Figures::srtt_ms(&measured.series)),
             ("retrans_segs", (after.retrans - before.retrans) as f64),
             ("connected_flows", world.ledger.connected as f64),
-            ("aborted_flows", world.ledger.aborted as f64),
+            ("aborted_flows", world.ledger.given_up.len() as f64),
             ("segs_per_packet", (after.segs - before.segs) as f64 / packets),
         ];
         for (name, value) in named {

@@ -311,7 +311,7 @@ impl Pacing {
             ("dropped_packets", (after.dropped - before.dropped) as f64),
             ("retrans_segs", (after.retrans - before.retrans) as f64),
             ("connected_flows", world.ledger.connected as f64),
-            ("aborted_flows", world.ledger.aborted as f64),
+            ("aborted_flows", world.ledger.given_up.len() as f64),
             ("elapsed_s", elapsed_s),
         ];
         for (name, value) in named {

@@ -311,7 +311,7 @@ impl QueueAware {
         m.seconds = seconds(world.now()) - seconds(begin);
         [m.packets, m.calls, m.segs, m.retrans] = std::array::from_fn(|i| after[i] - before[i]);
         m.complete = taken == SAMPLES;
-        m.connected_aborted = (world.ledger.connected, world.ledger.aborted);
+        m.connected_aborted = (world.ledger.connected, world.ledger.given_up.len() as u64);
         (m.virtual_s, m.events) = (seconds(world.now()), world.events());
         let device = world.pipes().next().and_then(|p| p.nic.as_ref()).map_or(0, |nic| nic.lateness_ns());
         let learnt = world.hosts()[0].core().lateness();

@@ -170,7 +170,7 @@ impl SmallQueues {
             ("retrans_segs", count.tcp.retrans_segs as f64),
             ("capped_per_s", count.own.credit_capped as f64 / seconds(world.now())),
             ("connected_flows", world.ledger.connected as f64),
-            ("aborted_flows", world.ledger.aborted as f64),
+            ("aborted_flows", world.ledger.given_up.len() as f64),
             (
                 "segs_per_packet",
                 (count.tcp.out_segs + count.tcp.retrans_segs) as f64 / count.ip.out_requests.max(1) as f64,

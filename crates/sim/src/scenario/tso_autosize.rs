@@ -156,7 +156,7 @@ impl TsoAutosize {
         figures.put("tcp_out_segs", count.tcp.out_segs as f64);
         figures.put("retrans_segs", count.tcp.retrans_segs as f64);
         figures.put("connected_flows", world.ledger.connected as f64);
-        figures.put("aborted_flows", world.ledger.aborted as f64);
+        figures.put("aborted_flows", world.ledger.given_up.len() as f64);
         figures.put("segs_per_packet", data.1 as f64 / data.0.max(1) as f64);
         figures.put("acks_per_mb", count.tcp.in_segs as f64 / (bytes.max(1) as f64 / 1e6));
         figures.departures = departures;

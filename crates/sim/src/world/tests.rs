@@ -251,3 +251,26 @@ fn who_is_told_to_write_and_may_not_is_seen() {
     let broken = world.ledger.broken().expect("its buffer is full");
     assert!(broken.checker == "lowat" && broken.message.contains("nothing is taken"), "{broken}");
 }
+
+#[test]
+fn a_reset_is_excused_to_the_reader_of_a_writer_that_was_given_up_and_to_no_other() {
+    let reset = |of_itself: bool| {
+        let mut world = flooded();
+        let id = world.hosts()[0]
+            .apps()
+            .next()
+            .and_then(|app| app.sockets().first().copied())
+            .expect("it is open");
+        let writer = world.hosts()[0].core().stack().local_addr(id).expect("it is open");
+        let other = SocketAddr::new(writer.ip(), writer.port() ^ 1);
+        world.ledger.given_up.push(if of_itself { writer } else { other });
+        let now = world.now();
+        world.host_mut(0).core_mut().abort(now, id);
+        let _ = world.run_until(now + std::time::Duration::from_secs(30));
+        let progress: Vec<String> = world.hosts()[1].apps().map(App::progress).collect();
+        assert_eq!(progress, ["0 of 1 streams ended, 0 open"], "it was reset");
+        world.ledger.broken().map(|broken| broken.message.clone())
+    };
+    assert_eq!(reset(true), None);
+    assert!(reset(false).is_some_and(|what| what.contains("the reader of") && what.contains("reset")));
+}
