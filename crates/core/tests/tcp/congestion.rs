@@ -345,3 +345,37 @@ fn what_shutdown_lets_go_right_before_close_is_the_owners() {
     assert_eq!((both, cwnd(&[Peer::close])), (cwnd(&[shut]), cwnd(&[shut])));
     assert_eq!(both, 15);
 }
+
+/// A close() while the pace has the flow looked at once more, though nothing waits (`tcp_tsq_write`; tests/drill/tcp/pacing/walk_goes_on.pkt): the
+/// congestion window counts as the limit all the same, and grows by what is acknowledged once the loss proves to be none.
+#[test]
+fn a_close_does_not_keep_the_pace_from_finding_the_window_full() {
+    let options = |o: &mut lowwater_core::tcp::SocketOptions| {
+        o.congestion = CongestionKind::Reno;
+        o.max_pacing_rate = 100_000;
+    };
+    for closes in [true, false] {
+        let mut p = Peer::server(Shape { syn: "win 32792 mss 1000 sackOK", options, ..Shape::default() });
+        p.write(10_000);
+        p.drain();
+        p.at(100);
+        p.inject(". 1 ack 10001");
+        p.at(150);
+        p.write(4_000);
+        p.run_to(200);
+        p.shutdown(How::Write);
+        p.run_to(250);
+        p.inject(". 1 ack 10001 sack 13001:14001");
+        let again = p.run_to(275);
+        assert!(again.iter().any(|(_, seg)| seg.seq == Some(10_001)), "{again:?}");
+        assert_eq!(p.info().snd_cwnd, 2);
+        p.stall(true);
+        p.at(330);
+        if closes {
+            p.close();
+        }
+        p.stall(false);
+        p.inject(". 1 ack 14001 sack 10001:11001");
+        assert_eq!(p.info().snd_cwnd, 24, "closed: {closes}");
+    }
+}
