@@ -12,6 +12,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::task::Waker;
 
+/// Turns that any of these takes at the most: what goes on longer has failed.
+const TURNS: usize = 100_000;
+
 #[test]
 fn looking_around_is_looking() {
     let builder = crate::Stack::builder().busy_poll(core::time::Duration::from_secs(1));
@@ -153,7 +156,10 @@ impl Turns {
     }
 
     fn until_it_sleeps(&mut self) {
-        while !self.turn() || self.send_queue() > 0 {}
+        let mut turns = 0..TURNS;
+        while !self.turn() || self.send_queue() > 0 {
+            turns.next().expect("it sleeps in the end");
+        }
     }
 }
 
@@ -163,7 +169,9 @@ fn megabytes_written(aware: bool, keeps: bool) -> (usize, u64) {
     let mut turns = Turns::new(aware, keeps);
     let mut left = 8_000_000;
     let block = vec![0; 256 << 10];
+    let mut bound = 0..TURNS;
     while left > 0 || turns.send_queue() > 0 {
+        bound.next().expect("all is sent in the end");
         left -= turns.send(&block[..left.min(block.len())]);
         turns.turn();
     }
@@ -274,7 +282,10 @@ fn a_hook_finds_the_devices_free_and_the_packets_gone() {
         }
     })));
     let shared = turns.driver.shared.clone();
-    while seen.load(Relaxed) == 0 {
+    for _ in 0..TURNS {
+        if seen.load(Relaxed) > 0 {
+            break;
+        }
         let (at, devices) = turns.driver.look(&shared);
         let at = at + Duration::from_secs(1);
         let _ = turns.driver.work(at, devices, &mut Wakes::new(), Stint::Whole);
