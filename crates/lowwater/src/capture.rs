@@ -2,6 +2,7 @@
 use crate::observe::Direction;
 use lowwater_core::offload::csum;
 use lowwater_core::packet::Packet;
+use lowwater_wire::pcapng::{self, Block, LINKTYPE_RAW, PacketBlock};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -10,15 +11,6 @@ use std::time::SystemTime;
 
 /// Bytes gathered before they are written to a file.
 const BUFFER: usize = 1 << 20;
-
-/// Types of blocks, link type and codes of options (draft-ietf-opsawg-pcapng).
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE: u32 = 1;
-const ENHANCED_PACKET: u32 = 6;
-const LINKTYPE_RAW: u16 = 101;
-const OPT_IF_NAME: u16 = 2;
-const OPT_IF_TSRESOL: u16 = 9;
-const OPT_EPB_FLAGS: u16 = 2;
 
 /// A capture: [`Builder::capture`](crate::Builder::capture) writes the packets of a stack to it, and [`Capture::finish`] says whether all are there.
 /// It ends at the first error of the writer; the stack goes on. What has passed is written when the stack has nothing to do. A super-packet is one packet, as the device takes it. Clones are the same capture; packets of several stacks may
@@ -56,12 +48,8 @@ impl Capture {
     /// Those of its first write.
     pub fn to(mut writer: impl Write + Send + 'static) -> io::Result<Self> {
         let mut block = Vec::new();
-        begin(&mut block, SECTION_HEADER);
-        block.extend(0x1a2b_3c4d_u32.to_le_bytes());
-        // Version 1.0, and a section whose length is not known.
-        block.extend([1, 0, 0, 0]);
-        block.extend(u64::MAX.to_le_bytes());
-        end(&mut block);
+        Block::Section { application: "lowwater", comment: "" }
+            .emit(&mut |part| block.extend_from_slice(part));
         writer.write_all(&block)?;
         let writer: Option<Box<dyn Write + Send>> = Some(Box::new(writer));
         let state = State { writer, failure: None, stacks: 0, interfaces: Vec::new(), block };
@@ -132,14 +120,7 @@ impl State {
             return Ok(at as u32);
         }
         let name = format!("stack{}-device{}", of.0, of.1);
-        begin(&mut self.block, INTERFACE);
-        self.block.extend(u32::from(LINKTYPE_RAW).to_le_bytes());
-        // No limit of the length of packets.
-        self.block.extend(0_u32.to_le_bytes());
-        option(&mut self.block, OPT_IF_NAME, name.as_bytes());
-        // Nanoseconds.
-        option(&mut self.block, OPT_IF_TSRESOL, &[9]);
-        self.write_block()?;
+        self.write(&Block::Interface { link: LINKTYPE_RAW, name: &name })?;
         self.interfaces.push(of);
         Ok(self.interfaces.len() as u32 - 1)
     }
@@ -148,53 +129,21 @@ impl State {
         let interface = self.interface(of)?;
         let mut packet = packet.clone();
         csum::fill(&mut packet, 0);
-        let len = packet.len() as u32;
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let at = since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-        begin(&mut self.block, ENHANCED_PACKET);
-        for word in [interface, (at >> 32) as u32, at as u32, len, len] {
-            self.block.extend(word.to_le_bytes());
-        }
-        self.block.extend_from_slice(packet.head.as_slice());
-        self.block.extend_from_slice(&packet.payload);
-        pad(&mut self.block);
-        let flags: u32 = match direction {
-            Direction::In => 1,
-            Direction::Out => 2,
+        let at_ns = since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        let direction = match direction {
+            Direction::In => pcapng::Direction::In,
+            Direction::Out => pcapng::Direction::Out,
         };
-        option(&mut self.block, OPT_EPB_FLAGS, &flags.to_le_bytes());
-        self.write_block()
+        let data = [packet.head.as_slice(), &packet.payload[..]];
+        self.write(&Block::Packet(PacketBlock { interface, at_ns, direction, data, comment: "" }))
     }
 
-    fn write_block(&mut self) -> io::Result<()> {
-        // The end of the options.
-        self.block.extend([0; 4]);
-        end(&mut self.block);
-        self.writer.as_mut().map_or(Ok(()), |writer| writer.write_all(&self.block))
+    /// As one write, of a writer that may have no buffer.
+    fn write(&mut self, block: &Block<'_>) -> io::Result<()> {
+        let Self { writer, block: bytes, .. } = self;
+        bytes.clear();
+        block.emit(&mut |part| bytes.extend_from_slice(part));
+        writer.as_mut().map_or(Ok(()), |writer| writer.write_all(bytes))
     }
-}
-
-/// A block without its length, which [`end`] knows.
-fn begin(block: &mut Vec<u8>, kind: u32) {
-    block.clear();
-    block.extend(kind.to_le_bytes());
-    block.extend([0; 4]);
-}
-
-/// Its length, at both ends.
-fn end(block: &mut Vec<u8>) {
-    let len = (block.len() as u32 + 4).to_le_bytes();
-    block[4..8].copy_from_slice(&len);
-    block.extend(len);
-}
-
-fn option(block: &mut Vec<u8>, code: u16, value: &[u8]) {
-    block.extend(code.to_le_bytes());
-    block.extend((value.len() as u16).to_le_bytes());
-    block.extend_from_slice(value);
-    pad(block);
-}
-
-fn pad(block: &mut Vec<u8>) {
-    block.resize(block.len().next_multiple_of(4), 0);
 }

@@ -2,26 +2,10 @@
 use crate::edit::wire_bytes;
 use lowwater_core::base::Instant;
 use lowwater_core::packet::Packet;
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption, InterfaceTsResolution,
-};
-use pcap_file::pcapng::blocks::opt_common::CommonOption;
-use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
-use pcap_file::{DataLink, Endianness};
-use std::borrow::Cow;
+use lowwater_wire::pcapng::{Block, LINKTYPE_RAW, PacketBlock};
 use std::io::{self, Write};
-use std::time::Duration;
 
-/// Which way a packet went, as seen from the interface (pcapng's `epb_flags`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Received.
-    In,
-    /// Sent.
-    Out,
-}
+pub use lowwater_wire::pcapng::Direction;
 
 /// How packets are put into the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,13 +18,11 @@ pub struct PcapOptions {
 
 /// A pcapng file of IP packets (LINKTYPE_RAW).
 pub struct PcapWriter<W: Write> {
-    file: PcapNgWriter<W>,
+    file: W,
     options: PcapOptions,
+    interfaces: u32,
     packets: u64,
-}
-
-fn broken(e: impl std::fmt::Display) -> io::Error {
-    io::Error::other(e.to_string())
+    block: Vec<u8>,
 }
 
 impl<W: Write> PcapWriter<W> {
@@ -49,13 +31,15 @@ impl<W: Write> PcapWriter<W> {
     /// # Errors
     /// Those of writing.
     pub fn new(writer: W, options: PcapOptions, comment: &str) -> io::Result<Self> {
-        let mut head = SectionHeaderBlock { endianness: Endianness::Little, ..Default::default() };
-        head.options.push(SectionHeaderOption::UserApplication(Cow::Borrowed("lowwater")));
-        if !comment.is_empty() {
-            head.options.push(SectionHeaderOption::Common(CommonOption::Comment(Cow::Borrowed(comment))));
-        }
-        let file = PcapNgWriter::with_section_header(writer, head).map_err(broken)?;
-        Ok(Self { file, options, packets: 0 })
+        let mut new = Self { file: writer, options, interfaces: 0, packets: 0, block: Vec::new() };
+        new.write(&Block::Section { application: "lowwater", comment })?;
+        Ok(new)
+    }
+
+    fn write(&mut self, block: &Block<'_>) -> io::Result<()> {
+        self.block.clear();
+        block.emit(&mut |part| self.block.extend_from_slice(part));
+        self.file.write_all(&self.block)
     }
 
     /// Declares an interface; the number names it in [`PcapWriter::packet`]. There must be one before the first packet.
@@ -63,15 +47,8 @@ impl<W: Write> PcapWriter<W> {
     /// # Errors
     /// Those of writing.
     pub fn interface(&mut self, name: &str) -> io::Result<()> {
-        let block = InterfaceDescriptionBlock {
-            linktype: DataLink::RAW,
-            snaplen: 0,
-            options: vec![
-                InterfaceDescriptionOption::IfName(Cow::Borrowed(name)),
-                InterfaceDescriptionOption::IfTsResol(InterfaceTsResolution::NANO),
-            ],
-        };
-        self.file.write_pcapng_block(block).map_err(broken)?;
+        self.write(&Block::Interface { link: LINKTYPE_RAW, name })?;
+        self.interfaces += 1;
         Ok(())
     }
 
@@ -107,24 +84,12 @@ impl<W: Write> PcapWriter<W> {
         packet: &Packet,
         comment: Option<&str>,
     ) -> io::Result<()> {
-        let bytes = wire_bytes(packet);
-        // Bits 0-1 of epb_flags: 1 inbound, 2 outbound.
-        let flags = match direction {
-            Direction::In => 1,
-            Direction::Out => 2,
-        };
-        let mut options = vec![EnhancedPacketOption::Flags(flags)];
-        if let Some(text) = comment {
-            options.push(EnhancedPacketOption::Common(CommonOption::Comment(Cow::Borrowed(text))));
+        if interface >= self.interfaces {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the interface was not declared"));
         }
-        let block = EnhancedPacketBlock {
-            interface_id: interface,
-            timestamp: Duration::from_nanos(self.options.epoch_ns.saturating_add(at.as_nanos())),
-            original_len: bytes.len() as u32,
-            data: Cow::Borrowed(&bytes),
-            options,
-        };
-        self.file.write_pcapng_block(block).map_err(broken)?;
+        let (bytes, at_ns) = (wire_bytes(packet), self.options.epoch_ns.saturating_add(at.as_nanos()));
+        let (data, comment) = ([&bytes[..], &[]], comment.unwrap_or_default());
+        self.write(&Block::Packet(PacketBlock { interface, at_ns, direction, data, comment }))?;
         self.packets += 1;
         Ok(())
     }
@@ -139,10 +104,9 @@ impl<W: Write> PcapWriter<W> {
     ///
     /// # Errors
     /// Those of flushing.
-    pub fn finish(self) -> io::Result<W> {
-        let mut w = self.file.into_inner();
-        w.flush()?;
-        Ok(w)
+    pub fn finish(mut self) -> io::Result<W> {
+        self.file.flush()?;
+        Ok(self.file)
     }
 }
 
@@ -152,6 +116,7 @@ mod tests {
     use bytes::Bytes;
     use lowwater_core::packet::Offload;
     use pcap_file::pcapng::{Block, PcapNgReader};
+    use std::time::Duration;
 
     #[test]
     fn stamps_lengths_and_comments_come_back() {
@@ -159,6 +124,7 @@ mod tests {
         w.interface("a").expect("memory");
         let p = Packet::received(Bytes::from_static(&[0x45, 1, 2, 3, 4]), Offload::default(), Instant::ZERO);
         w.packet(0, Instant::from_nanos(1_000_000_123), Direction::Out, &p, Some("first")).expect("memory");
+        assert!(w.packet(1, Instant::ZERO, Direction::In, &p, None).is_err(), "no such interface");
         let file = w.finish().expect("memory");
         let mut r = PcapNgReader::new(&file[..]).expect("a section");
         let mut seen = Vec::new();

@@ -17,6 +17,7 @@ pub mod icmp6;
 pub mod ipv4;
 pub mod ipv6;
 pub mod malformed;
+pub mod pcapng;
 pub mod protocol;
 pub mod sctp;
 pub mod tcp;

@@ -1,6 +1,7 @@
 //! What an independent dissector says about every kind of SCTP chunk, parameter and cause that this crate writes.
 #![forbid(unsafe_code)]
 use lowwater_wire::ipv4::{self, Ipv4Repr};
+use lowwater_wire::pcapng::{Block, Direction, LINKTYPE_RAW, PacketBlock};
 use lowwater_wire::protocol;
 use lowwater_wire::sctp::{
     Builder, Cause, Chunk, Chunks, DataFlags, DataRepr, ForwardStream, GapBlock, IDataRepr, IForwardStream,
@@ -15,8 +16,6 @@ use zerocopy::network_endian::{U16, U32};
 const BAD: &str = "_ws.malformed || sctp.checksum.status == Bad || sctp.parameter_length.bad || \
                    sctp.chunk_length.bad || sctp.parameter_padding.expert || sctp.sack_gap_block_malformed || \
                    sctp.sack_gap_block_out_of_order";
-/// The link type of captures that begin with the IP header.
-const LINK_RAW: u16 = 101;
 
 /// A chunk, what is appended to it, and what the dissector must find in the packet.
 struct Case {
@@ -298,26 +297,14 @@ fn packet(case: &Case) -> Vec<u8> {
     buffer
 }
 
-/// A block of a pcapng file.
-fn block(file: &mut Vec<u8>, kind: u32, body: &[u8]) {
-    let len = (12 + body.len().next_multiple_of(4)) as u32;
-    file.extend(kind.to_le_bytes());
-    file.extend(len.to_le_bytes());
-    file.extend(body);
-    file.resize(file.len().next_multiple_of(4), 0);
-    file.extend(len.to_le_bytes());
-}
-
 fn pcapng(packets: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
-    let section = [0x1a2b_3c4d_u32, 1, u32::MAX, u32::MAX].map(u32::to_le_bytes);
-    block(&mut file, 0x0a0d_0d0a, section.as_flattened());
-    block(&mut file, 1, [u32::from(LINK_RAW), 0].map(u32::to_le_bytes).as_flattened());
+    let mut write = |block: Block<'_>| block.emit(&mut |part| file.extend_from_slice(part));
+    write(Block::Section { application: "tests", comment: "" });
+    write(Block::Interface { link: LINKTYPE_RAW, name: "" });
     for packet in packets {
-        let len = packet.len() as u32;
-        let mut body = [0, 0, 0, len, len].map(u32::to_le_bytes).as_flattened().to_vec();
-        body.extend(packet);
-        block(&mut file, 6, &body);
+        let (direction, data) = (Direction::Out, [&packet[..], &[]]);
+        write(Block::Packet(PacketBlock { interface: 0, at_ns: 0, direction, data, comment: "" }));
     }
     file
 }

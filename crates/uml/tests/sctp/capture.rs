@@ -1,4 +1,5 @@
 //! What crossed, in a file, and what an independent dissector finds wrong in it.
+use lowwater_wire::pcapng::{Block, Direction, LINKTYPE_ETHERNET, PacketBlock};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,32 +14,28 @@ pub(crate) struct Capture {
     file: Vec<u8>,
 }
 
-/// A block of a pcapng file.
-fn block(file: &mut Vec<u8>, kind: u32, parts: &[&[u8]]) {
-    let content: usize = parts.iter().map(|part| part.len()).sum();
-    let len = (12 + content.next_multiple_of(4)) as u32;
-    file.extend(kind.to_le_bytes());
-    file.extend(len.to_le_bytes());
-    parts.iter().for_each(|part| file.extend(*part));
-    file.resize(file.len().next_multiple_of(4), 0);
-    file.extend(len.to_le_bytes());
-}
-
 impl Capture {
     pub(crate) fn new() -> Self {
-        let mut file = Vec::new();
-        let section = [0x1a2b_3c4d_u32, 1, u32::MAX, u32::MAX].map(u32::to_le_bytes);
-        block(&mut file, 0x0a0d_0d0a, &[section.as_flattened()]);
-        // Link type 1 is Ethernet.
-        block(&mut file, 1, &[[1, 0].map(u32::to_le_bytes).as_flattened()]);
-        Self { file }
+        let mut new = Self { file: Vec::new() };
+        new.write(&Block::Section { application: "lowwater", comment: "" });
+        new.write(&Block::Interface { link: LINKTYPE_ETHERNET, name: "" });
+        new
+    }
+
+    fn write(&mut self, block: &Block<'_>) {
+        block.emit(&mut |part| self.file.extend_from_slice(part));
     }
 
     /// Notes a frame that crossed at `us` microseconds.
     pub(crate) fn note(&mut self, us: u64, frame: &[u8]) {
-        let len = frame.len() as u32;
-        let head = [0, (us >> 32) as u32, us as u32, len, len].map(u32::to_le_bytes);
-        block(&mut self.file, 6, &[head.as_flattened(), frame]);
+        let (at_ns, data, comment) = (us * 1_000, [frame, &[]], "");
+        self.write(&Block::Packet(PacketBlock {
+            interface: 0,
+            at_ns,
+            direction: Direction::In,
+            data,
+            comment,
+        }));
     }
 
     /// Leaves it in the folder for temporary files.
