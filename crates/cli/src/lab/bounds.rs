@@ -175,39 +175,54 @@ pub(super) fn out_of_bounds(done: &Done) -> Option<Vec<OutOfBounds>> {
     any.then_some(all)
 }
 
-/// Why nothing of a run is compared although Linux's figures are there, as JSON has it.
-pub(super) fn not_compared(done: &Done) -> Option<String> {
-    if let Some((linux, ours)) = behind(done) {
-        return Some(slow(linux, ours));
-    }
-    let plan = &done.plan;
-    let is_known =
-        !plan.variant.linux.is_empty() && plan.linux_now.is_empty() && !plan.experiment.shows.is_empty();
-    match plan.given {
-        Given::More if is_known => Some(ANOTHER.to_owned()),
-        Given::Times if is_known => Some(SHORTER.to_owned()),
-        _ => None,
+/// Why a run stands without Linux's figures, though there are some, by whichever clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum NotCompared {
+    /// The kernel beside it did not keep up: what it brought in Mbit/s, and we.
+    Slow(f64, f64),
+    /// `--set` made it another run.
+    Another,
+    /// It takes another time.
+    Shorter,
+}
+
+impl NotCompared {
+    /// The one answer, for the lines below tables and for JSON.
+    pub(super) fn of(done: &Done) -> Option<Self> {
+        if let Some((linux, ours)) = behind(done) {
+            return Some(Self::Slow(linux, ours));
+        }
+        let (plan, variant) = (&done.plan, done.plan.variant);
+        let is_known = !(variant.linux.is_empty() && variant.still.is_empty()) && plan.linux_now.is_empty();
+        match plan.given {
+            Given::More if is_known => Some(Self::Another),
+            Given::Times if is_known => Some(Self::Shorter),
+            _ => None,
+        }
     }
 }
 
-/// Linux beside a run that `--set` made another.
-const ANOTHER: &str = "Linux was measured without this --set";
-/// Linux beside a run of another time.
-const SHORTER: &str = "Linux's figures are of a run with another warm-up and measured time";
-
-/// A kernel that did not keep up.
-fn slow(linux: f64, ours: f64) -> String {
-    format!(
-        "Linux brought {linux:.0} Mbit/s of our {ours:.0} in user mode, and before a line that is not full there is no queue to compare"
-    )
+impl fmt::Display for NotCompared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slow(linux, ours) => write!(
+                f,
+                "Linux brought {linux:.0} Mbit/s of our {ours:.0} in user mode, and before a line that is not full there is no queue to compare"
+            ),
+            Self::Another => write!(f, "Linux was measured without this --set"),
+            Self::Shorter => {
+                write!(f, "Linux's figures are of a run with another warm-up and measured time")
+            }
+        }
+    }
 }
 
 /// The lines below a table: what is out of bounds, and where nothing is, how much was compared; and what was not, since
 /// this run's Linux was too slow, or ran something else.
 pub(super) fn lines(done: &[&Done]) -> Option<String> {
     let slow = done.iter().filter_map(|d| {
-        let (linux, ours) = behind(d)?;
-        Some(format!("not compared: {}: {}", d.plan.called(), slow(linux, ours)))
+        let why = NotCompared::of(d).filter(|why| matches!(why, NotCompared::Slow(..)))?;
+        Some(format!("not compared: {}: {why}", d.plan.called()))
     });
     let all: Vec<_> =
         verdicts(done).into_iter().chain(slow).chain(others(done)).chain(aborted(done)).collect();
@@ -216,19 +231,15 @@ pub(super) fn lines(done: &[&Done]) -> Option<String> {
 
 /// Runs that Linux's figures in the catalog would be of, had nobody made them others.
 fn others(done: &[&Done]) -> Vec<String> {
-    let known = done.iter().filter(|d| !(d.plan.variant.linux.is_empty() && d.plan.variant.still.is_empty()));
-    let names = |given: Given| {
-        let made = known.clone().filter(|d| d.plan.given == given && d.plan.linux_now.is_empty());
-        made.map(|d| d.plan.called()).collect::<Vec<_>>().join(", ")
-    };
+    let of = |why: NotCompared| done.iter().filter(move |d| NotCompared::of(d) == Some(why));
     let mut lines = Vec::new();
-    let (another, shorter) = (names(Given::More), names(Given::Times));
+    let another: Vec<_> = of(NotCompared::Another).map(|d| d.plan.called()).collect();
     if !another.is_empty() {
-        lines.push(format!("not compared: {another}: {ANOTHER}"));
+        lines.push(format!("not compared: {}: {}", another.join(", "), NotCompared::Another));
     }
-    if !shorter.is_empty() {
-        let name = done[0].plan.experiment.name;
-        lines.push(format!("not compared: {SHORTER}: lowwater lab run {name}"));
+    if let Some(shorter) = of(NotCompared::Shorter).next() {
+        let name = shorter.plan.experiment.name;
+        lines.push(format!("not compared: {}: lowwater lab run {name}", NotCompared::Shorter));
     }
     lines
 }
@@ -443,7 +454,11 @@ mod tests {
             let ours = [("ip_out_requests", 1_000.0), ("goodput_mbps", 950.0)];
             let done = ran(&ours, &[("ip_out_requests", 180.0), ("goodput_mbps", mbps)]);
             let told = lines(&[&done]).expect("something is said");
-            (out_of_bounds(&done).map(|all| all.len()), told, not_compared(&done))
+            (
+                out_of_bounds(&done).map(|all| all.len()),
+                told,
+                NotCompared::of(&done).map(|why| why.to_string()),
+            )
         };
         let (one, _, why) = beside(940.0);
         assert_eq!((one, why), (Some(1), None));
@@ -453,12 +468,30 @@ mod tests {
     }
 
     #[test]
+    fn tables_and_json_agree_on_what_is_not_compared() {
+        let mut kinds = [0; 2];
+        for experiment in EXPERIMENTS {
+            for variant in experiment.variants {
+                for given in [Given::Nothing, Given::Times, Given::More] {
+                    let mut done = ran(&[], &[]);
+                    (done.plan.experiment, done.plan.variant, done.plan.given) = (experiment, variant, given);
+                    let told = lines(&[&done]).is_some_and(|told| told.starts_with("not compared: "));
+                    let json = crate::lab::render::object(&done).get("not_compared").is_some();
+                    assert_eq!(told, json, "{} {} {given:?}", experiment.name, variant.name);
+                    kinds[usize::from(told)] += 1;
+                }
+            }
+        }
+        assert!(kinds.iter().all(|count| *count > 10), "{kinds:?}");
+    }
+
+    #[test]
     fn what_linux_did_not_run_is_not_compared() {
         let far = |given, now: &[(&str, f64)]| {
             let mut done = ran(&[("ip_out_requests", 1_000.0)], now);
             done.plan.given = given;
             let told = lines(&[&done]).expect("a line");
-            assert_eq!(not_compared(&done).is_some(), told.starts_with("not compared"), "{told}");
+            assert_eq!(NotCompared::of(&done).is_some(), told.starts_with("not compared"), "{told}");
             (out_of_bounds(&done).map(|all| all.len()), told.split(':').next().map(str::to_owned))
         };
         let now = [("ip_out_requests", 180.0)];

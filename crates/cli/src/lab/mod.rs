@@ -55,7 +55,7 @@ pub(crate) fn run(mut lab: Lab) -> Result<ExitCode, Failure> {
                 ));
             }
             let found = names.iter().map(|name| find(name)).collect::<Result<Vec<_>, _>>()?;
-            let listed = if found.is_empty() { EXPERIMENTS.iter().collect() } else { found };
+            let listed = if found.is_empty() { EXPERIMENTS.iter().collect() } else { once(found) };
             render::list(&listed, lab.options.json)?;
             return Ok(ExitCode::SUCCESS);
         }

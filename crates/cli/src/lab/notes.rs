@@ -1,6 +1,8 @@
 //! What a table alone does not say of its runs: that nothing came, so that zeros are no measurement, and what a default decides.
+use super::catalog::Note;
 use super::compare::Role;
 use super::runs::Done;
+use lowwater_sim::scenario::SettingValue;
 
 /// A line for each run that no payload came of, since no flow connected or none brought anything; and one for each variant of which the catalog has a note.
 pub(super) fn lines(done: &[&Done]) -> Vec<String> {
@@ -15,13 +17,20 @@ pub(super) fn lines(done: &[&Done]) -> Vec<String> {
 
 fn note(done: &Done) -> Option<String> {
     let plan = &done.plan;
-    let (key, told) = plan.variant.note?;
+    let Note { key, matters, told } = plan.variant.note.as_ref()?;
     let is_set = |set: &[(String, String)]| set.iter().any(|(own, _)| own == key);
+    let settings = plan.scenario.settings();
+    let of =
+        |name: &str| match settings.iter().find(|setting| setting.name == name).map(|setting| &setting.value)
+        {
+            Some(SettingValue::Number(value)) => *value,
+            _ => f64::NAN,
+        };
     // Of another controller it is not true either.
     let is_other = !plan.replaced.is_empty()
         || plan.asked.base.iter().any(|own| own == key)
         || plan.role != Role::AsItIs && is_set(&plan.asked.set);
-    (!is_other && done.figures.is_some()).then(|| format!("{}: {told}", plan.variant.name))
+    (!is_other && done.figures.is_some() && matters(&of)).then(|| format!("{}: {told}", plan.variant.name))
 }
 
 fn nothing_came<'a>(done: &'a [&Done]) -> impl Iterator<Item = String> + 'a {

@@ -1,5 +1,5 @@
 //! What the lab prints: a bar on a terminal, a table or JSON on stdout, files in a directory.
-use super::bounds::{OutOfBounds, not_compared, out_of_bounds};
+use super::bounds::{NotCompared, OutOfBounds, out_of_bounds};
 use super::catalog::{Experiment, Grid, Variant, number, report, setting_value};
 use super::compare::{self, Role};
 use super::runs::{Done, Event};
@@ -218,7 +218,7 @@ fn print(line: &str) -> Result<(), Failure> {
 }
 
 /// A run as JSON has it.
-fn object(done: &Done) -> Value {
+pub(super) fn object(done: &Done) -> Value {
     let named = |figures: &[(&str, f64)]| -> Map<String, Value> {
         figures.iter().map(|(name, value)| ((*name).to_owned(), number(*value))).collect()
     };
@@ -257,8 +257,8 @@ fn object(done: &Done) -> Value {
     if let Some(out) = out_of_bounds(done) {
         object["out_of_bounds"] = json!(out.iter().map(OutOfBounds::json).collect::<Vec<_>>());
     }
-    if let Some(why) = not_compared(done) {
-        object["not_compared"] = json!(why);
+    if let Some(why) = NotCompared::of(done) {
+        object["not_compared"] = json!(why.to_string());
     }
     if let Some(broken) = &done.broken {
         object["broken"] = json!(broken.to_string());

@@ -42,6 +42,7 @@ fn the_lab_lists_one_experiment_by_its_name() {
     let whole = say(&["lab", "list"]).ok().stdout;
     let text = say(&["lab", "list", "bulk"]).ok().stdout;
     assert!(text.starts_with("bulk: ") && whole.ends_with(&text) && text.len() < whole.len(), "{text}");
+    assert_eq!(say(&["lab", "list", "bulk", "bulk"]).ok().stdout, text);
     let json = say(&["lab", "list", "bulk", "pacing", "--json"]).ok().stdout;
     let names: Vec<Value> = json.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
     let names: Vec<_> = names.iter().map(|e| e["experiment"].as_str().unwrap_or_default()).collect();
@@ -229,13 +230,18 @@ fn a_run_in_which_nothing_came_says_so_and_has_no_time() {
 #[test]
 fn what_a_default_decides_of_bbr_is_said_until_it_is_set() {
     let run = |more: &[&str]| {
-        let asked = ["lab", "run", "bulk", "--variant", "bbr/0%", "--set", "bytes=100000"];
+        let asked = ["lab", "run", "bulk", "--variant", "bbr/0%", "--alone", "--set"];
         say(&[&asked[..], more].concat()).ok().stdout
     };
     let note = "bbr: the 4 MiB of tcp_wmem are too few to leave STARTUP";
-    assert_eq!(run(&[]).matches(note).count(), 1);
-    assert!(!run(&["--alone", "--set", "tcp_wmem=4096 262144 64000000"]).contains(note));
-    assert!(!run(&["--alone", "--set", "tcp_congestion_control=reno"]).contains(note));
+    let long = "bytes=3000000";
+    assert_eq!(run(&[long]).matches(note).count(), 1);
+    assert!(!run(&[long, "--set", "tcp_wmem=4096 262144 64000000"]).contains(note));
+    assert!(!run(&[long, "--set", "tcp_congestion_control=reno"]).contains(note));
+    // The buffer is never full, or holds all that STARTUP asks for.
+    assert!(!run(&["bytes=2600000"]).contains(note));
+    assert!(!run(&[long, "--set", "rtt_ms=70"]).contains(note));
+    assert!(!run(&[long, "--set", "flows=2"]).contains(note));
 }
 
 /// What the page tells of it: with the larger buffer most retransmissions are gone.

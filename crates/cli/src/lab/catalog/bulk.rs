@@ -1,11 +1,19 @@
 //! bulk: transfers by several controllers over a path with and without loss.
-use super::{CUBIC, Column, Experiment, Grid, SEGS_PER_PACKET, Variant};
+use super::{CUBIC, Column, Experiment, Grid, Note, Numbers, SEGS_PER_PACKET, Variant};
 use crate::lab::picture::{Of, Picture};
 use lowwater_core::base::Duration;
 use lowwater_sim::scenario::BulkParams;
 
 /// Time between samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
+
+/// A flow writes more than a send buffer of 4 MiB holds, and STARTUP's window, 2.9 times what the path holds, asks for more than that
+/// (docs/congestion.md).
+fn fills_its_buffer(of: Numbers<'_>) -> bool {
+    const HOLDS: f64 = 2.7e6;
+    let path_bytes = of("rate_mbps") * of("rtt_ms") * 1e3 / 8.0 / of("flows");
+    of("bytes") > HOLDS && 2.9 * path_bytes > HOLDS
+}
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "bulk",
@@ -46,11 +54,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             name: "bbr",
             about: "BBR, whose rate is what arrives and not what is lost",
             sets: &[("tcp_congestion_control", "bbr")],
-            note: Some((
-                "tcp_wmem",
-                "the 4 MiB of tcp_wmem are too few to leave STARTUP, in Linux as here, which makes a good part of its retransmissions and of its queue; \
+            note: Some(Note {
+                key: "tcp_wmem",
+                matters: fills_its_buffer,
+                told: "the 4 MiB of tcp_wmem are too few to leave STARTUP, in Linux as here, which makes a good part of its retransmissions and of its queue; \
                  --set \"tcp_wmem=4096 262144 64000000\" shows how much (docs/congestion.md#bbr)",
-            )),
+            }),
             ..Variant::PLAIN
         },
     ],

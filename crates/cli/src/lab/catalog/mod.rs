@@ -69,8 +69,21 @@ pub(crate) struct Variant {
     pub(crate) asked: bool,
     /// It runs once for each value of each parameter here.
     pub(crate) grid: &'static [Grid],
-    /// A setting whose default decides its figures, and what is to be said of them below a table as long as that is not set.
-    pub(crate) note: Option<Assigned>,
+    /// What is to be said of its figures below a table.
+    pub(crate) note: Option<Note>,
+}
+
+/// The number that a run has for a parameter.
+pub(crate) type Numbers<'a> = &'a dyn Fn(&str) -> f64;
+
+/// What a default decides of figures.
+pub(crate) struct Note {
+    /// The setting whose default it is: as long as that is not set.
+    pub(crate) key: &'static str,
+    /// Whether it does, by a run's numbers.
+    pub(crate) matters: fn(Numbers<'_>) -> bool,
+    /// What is said.
+    pub(crate) told: &'static str,
 }
 
 impl Variant {
