@@ -20,9 +20,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// Connections at the same time; more wait in the backlog.
 const CONNECTIONS_MAX: usize = 16_384;
@@ -31,6 +32,8 @@ const CONNECTIONS_MAX: usize = 16_384;
 const REFUSED_BYTES_MAX: u64 = 16 << 20;
 /// How long that may take.
 const REFUSED_TIME: Duration = Duration::from_secs(30);
+/// How long nothing of it may come: who sends nothing more has seen it, or is gone.
+const REFUSED_IDLE: Duration = Duration::from_secs(5);
 
 /// Serves until the end, and then until the requests in progress are answered.
 pub(crate) async fn serve(listener: TcpListener, root: Arc<Root>, mut ended: watch::Receiver<bool>) {
@@ -77,10 +80,15 @@ pub(super) async fn connection(stream: TcpStream, root: Arc<Root>, mut ended: wa
     if ended.is_err() || !unread.load(Relaxed) {
         return;
     }
-    let stream = connection.into_parts().io.into_inner();
-    // Closing with data unread resets, and the peer would lose the answer with it (RFC 9112 section 9.6).
-    let rest = stream.take(REFUSED_BYTES_MAX);
-    let _ = tokio::time::timeout(REFUSED_TIME, tokio::io::copy(&mut { rest }, &mut tokio::io::sink())).await;
+    read_refused(connection.into_parts().io.into_inner()).await;
+}
+
+/// Closing with data unread resets, and the peer would lose the answer with it (RFC 9112 section 9.6).
+async fn read_refused(stream: impl AsyncRead + Unpin) {
+    let mut rest = stream.take(REFUSED_BYTES_MAX);
+    let mut buffer = vec![0; 8_192];
+    let all = async { while matches!(timeout(REFUSED_IDLE, rest.read(&mut buffer)).await, Ok(Ok(1..))) {} };
+    let _ = timeout(REFUSED_TIME, all).await;
 }
 
 async fn answer(root: Arc<Root>, lent: Lent, request: Request<Incoming>) -> Response<Answer> {
@@ -233,6 +241,40 @@ pub(crate) fn refuse(e: &io::Error) -> Response<Answer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::time::{Instant, sleep};
+
+    /// Seconds, bytes that were taken.
+    async fn reads_refused(every: Duration, block: usize, ends: bool) -> (u64, u64) {
+        let (mut peer, stream) = tokio::io::duplex(1 << 20);
+        let sends = tokio::spawn(async move {
+            let (mut taken, block) = (0, vec![0; block]);
+            while !block.is_empty() && peer.write_all(&block).await.is_ok() {
+                taken += block.len() as u64;
+                sleep(every).await;
+            }
+            if !ends {
+                std::future::pending::<()>().await;
+            }
+            taken
+        });
+        let start = Instant::now();
+        read_refused(stream).await;
+        let took = start.elapsed().as_secs();
+        (took, if ends && block > 0 { sends.await.expect("it ended") } else { 0 })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_peer_is_read_while_it_sends_and_not_for_long() {
+        const SECOND: Duration = Duration::from_secs(1);
+        assert_eq!(reads_refused(SECOND, 0, true).await, (0, 0), "it has closed");
+        assert_eq!(reads_refused(SECOND, 0, false).await, (5, 0), "it is idle");
+        assert_eq!(reads_refused(SECOND * 6, 1, true).await.0, 5, "it is idle too soon");
+        assert_eq!(reads_refused(SECOND * 4, 1, true).await.0, 30, "it goes on for too long");
+        let (took, taken) = reads_refused(Duration::ZERO, 65_536, true).await;
+        assert_eq!(took, 0);
+        assert!((REFUSED_BYTES_MAX..REFUSED_BYTES_MAX + (2 << 20)).contains(&taken), "{taken}");
+    }
 
     #[test]
     fn ranges_are_cut_to_the_file() {
