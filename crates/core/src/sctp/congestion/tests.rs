@@ -1,9 +1,12 @@
 //! Bytes as segments, stamps of what is out, and who is asked.
 use super::controller::Controller;
 use super::departures::Departures;
+use super::on_path::Sacked;
 use super::*;
 use crate::base::sysctl::CongestionKind;
 use crate::base::testing::World;
+use crate::path::congestion::CaState;
+use crate::path::pacing::Pacing;
 use crate::path::rate::{Rate, Snapshot as Stamp};
 
 const PMDCS: u32 = 1_468;
@@ -77,4 +80,33 @@ fn the_load_of_a_chunk_is_what_it_takes_of_a_packet() {
     cwnd.remove(100);
     assert_eq!((cwnd.flight(), cwnd.in_flight()), (900, 1_044));
     assert_eq!((cwnd.remove_all(), cwnd.flight(), cwnd.in_flight()), (1_044, 0, 0));
+}
+
+/// Messages that are no whole packets: what is begun of a packet is rounded up where segments are counted (RFC 9260 section 6.1 rule B lets a
+/// packet begin below the window), and would let two chunks go for each that comes.
+#[test]
+fn recovery_by_bbr_lets_as_many_bytes_go_as_come() {
+    for chunk in [1_016_u32, 700, 200] {
+        let mut world = World::new();
+        let flow = Flow { mss: PMDCS, nxt: 1 << 32, ..Flow::default() };
+        let first = 20 * chunk;
+        let mut it = Controller::new(&mut world.cx(ms(1)), CongestionKind::Bbr, (first, u32::MAX), &flow);
+        let marks = |n| Marks { cum: Tsn(n), next: Tsn(1_000) };
+        it.on_congestion(&mut world.cx(ms(2)), &flow, CaState::Recovery, marks(0));
+        let (mut load, mut went) = (first, 0);
+        for n in 1..50 {
+            let before = load;
+            load -= chunk;
+            it.begin_sack();
+            let sacked = Sacked { delivered: chunk, before, load, grows: true, marks: marks(n) };
+            it.on_sack(&mut world.cx(ms(2 + n)), &flow, &sacked, &Pacing::default());
+            while load < it.window_bytes().0 {
+                (load, went) = (load + chunk, went + chunk);
+            }
+            assert!(load < first + chunk, "{load} of {first} after {n} chunks of {chunk}");
+        }
+        // What is below a packet waits for the rest of it.
+        let came = 49 * chunk;
+        assert!(went <= came && went + PMDCS + chunk > came, "{went} of {came}, chunks of {chunk}");
+    }
 }

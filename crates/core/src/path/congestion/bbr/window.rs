@@ -58,7 +58,7 @@ impl Bbr {
         if sample.lost > 0 {
             cwnd = cwnd.saturating_sub(sample.lost).max(1);
         }
-        let conserved = sample.flow.in_flight.saturating_add(sample.delivered);
+        let conserved = sample.conserved().max(1);
         let Restore { prev, prior_cwnd, .. } = self.restore;
         let state = sample.state;
         if state == CaState::Recovery && prev != CaState::Recovery {
