@@ -1,6 +1,7 @@
 //! Payload and FIN of an acceptable segment (RFC 9293 section 3.10.7.4, seventh and eighth step; `tcp_data_queue`, `tcp_fin`).
 use crate::base::{Cx, Error};
 use crate::path::congestion::CaState;
+use crate::tcp::ack_policy::PathFacts;
 use crate::tcp::conn::Conn;
 use crate::tcp::ready::Notice;
 use crate::tcp::receiver::Arrival;
@@ -14,12 +15,12 @@ use lowwater_wire::tcp::TcpFlags;
 const REMNANT: TcpFlags = TcpFlags::FIN.union(TcpFlags::SYN).union(TcpFlags::URG).union(TcpFlags::PSH);
 
 impl Conn {
-    /// `Some` when the segment ended the connection.
+    /// `Some` when the segment ended the connection. `before` is what was known of the path before the acknowledgement of data that was predicted.
     pub(super) fn input_data(
         &mut self,
         cx: &mut Cx<'_>,
         seg: &mut Segment,
-        predicted: bool,
+        before: Option<PathFacts>,
     ) -> Option<Disposition> {
         if !self.state.can_receive() && !seg.seq.before(self.rx.nxt()) {
             return None;
@@ -40,7 +41,7 @@ impl Conn {
         let marked = self.input_ecn_mark(seg);
         let in_order = !seg.seq.after(self.rx.nxt());
         let (segs, has_data) = (seg.segs(), end != seg.seq);
-        let rtt = self.path_facts(cx);
+        let rtt = before.unwrap_or_else(|| self.path_facts(cx));
         let received = self.rx.on_data(
             cx,
             Arrival {
@@ -51,7 +52,7 @@ impl Conn {
                 gso_size: u32::from(seg.layout.gso_size),
                 header_bytes: seg.header_bytes(),
                 ip_header_bytes: self.ip_header_bytes(),
-                predicted,
+                predicted: before.is_some(),
                 sending: self.tx.flight().wmem_queued() as u32,
                 marked,
                 pinned_bytes: seg.layout.pinned_bytes as usize,

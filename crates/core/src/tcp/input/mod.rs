@@ -69,10 +69,12 @@ impl Conn {
         }
         let data_alone = prediction.is_data_alone(seg);
         let known = prediction.holds();
+        // Predicted data is taken before its acknowledgement, by whose round trip the timeout may change (`tcp_rcv_established`).
+        let before = prediction.is_data(seg).then(|| self.path_facts(cx));
         if let Some(answer) = self.input_ack(cx, seg, &prediction) {
             return answer;
         }
-        let predicted = prediction.count(cx, seg);
+        prediction.count(cx, seg);
         if self.state == State::Close {
             return Disposition::Done;
         }
@@ -90,10 +92,10 @@ impl Conn {
             self.rx.check_ack(cx, rtt);
         }
         if seg.payload_len() > 0 || seg.has(TcpFlags::FIN) {
-            if !predicted {
+            if before.is_none() {
                 self.acknowledge_early(cx);
             }
-            if let Some(answer) = self.input_data(cx, seg, predicted) {
+            if let Some(answer) = self.input_data(cx, seg, before) {
                 return answer;
             }
             let rtt = self.path_facts(cx);

@@ -1,7 +1,8 @@
 //! Counts what Linux's header prediction would have recognized (`tcp_rcv_established`, `tcp_fast_path_check`).
 //!
 //! There is no second path here: these counters tell how regular the traffic is, as they do there. What is seen of it elsewhere is that
-//! a predicted segment is taken into a buffer that is full, lets a duplicate be told of again, and is taken before anything is sent again for its acknowledgement.
+//! a predicted segment is taken into a buffer that is full, lets a duplicate be told of again, and is taken before its acknowledgement: before
+//! anything is sent again for that, and before that changes the timeout.
 use crate::base::Cx;
 use crate::base::truesize::Truesize;
 use crate::tcp::conn::Conn;
@@ -72,19 +73,17 @@ impl Prediction {
         self.is_data(seg) && seg.ack == self.una
     }
 
-    /// The acknowledgement of the segment was taken, or old. True for data that was predicted.
-    pub(super) fn count(&self, cx: &mut Cx<'_>, seg: &Segment) -> bool {
+    /// The acknowledgement of the segment was taken, or old.
+    pub(super) fn count(&self, cx: &mut Cx<'_>, seg: &Segment) {
         let ext = &mut cx.count.tcp_ext;
-        let data = self.is_data(seg);
-        ext.tcp_hp_hits += u64::from(data);
+        ext.tcp_hp_hits += u64::from(self.is_data(seg));
         if seg.ack.before(self.una) {
-            return data;
+            return;
         }
         if self.holds && seg.ack.after(self.una) {
             ext.tcp_hp_acks += 1;
         } else if seg.seq_len() == 0 {
             ext.tcp_pure_acks += 1;
         }
-        data
     }
 }
