@@ -37,6 +37,8 @@ struct Tail {
     from: usize,
     /// Bytes of the chunk before it that its first buffer has: an earlier squeeze was charged as copies, which end within chunks.
     lead: u32,
+    /// What of that chunk's charge is the lead's alone: it was copied by itself.
+    lead_charge: u32,
     /// Bytes of it, the lead included, and those that a second chunk has.
     bytes: u32,
     common: u32,
@@ -57,7 +59,13 @@ impl Tail {
 
     /// Begins at a chunk, with so many bytes of the one before it.
     const fn behind(from: usize, lead: u32) -> Self {
-        Self { from, lead, bytes: lead, common: 0, truesize: 0, buffers: 0, came: false }
+        Self { from, lead, lead_charge: 0, bytes: lead, common: 0, truesize: 0, buffers: 0, came: false }
+    }
+
+    /// Begins at a chunk, with a copy of so many bytes that lies within the one before it.
+    const fn with_copy(from: usize, lead: u32, charge: u32) -> Self {
+        let (bytes, truesize) = (lead, charge);
+        Self { from, lead, lead_charge: charge, bytes, common: 0, truesize, buffers: 1, came: false }
     }
 
     /// What it has beyond the copies that its charge stands for, if it stands for full ones: the next one begins with that. Large packets that were
@@ -68,6 +76,14 @@ impl Tail {
             return 0;
         }
         self.bytes.saturating_sub(self.truesize / full * SQUEEZED_MAX)
+    }
+
+    /// Where its charge stands for full copies and a shorter one behind them: the bytes and the charge of that.
+    fn last_copy(&self) -> Option<(u32, u32)> {
+        let full = Truesize::squeezed(SQUEEZED_MAX).bytes();
+        let (copies, charge) = (self.truesize / full, self.truesize % full);
+        let bytes = self.bytes.checked_sub(copies * SQUEEZED_MAX).filter(|bytes| *bytes > 0)?;
+        (!self.came && copies > 0 && Truesize::squeezed(bytes).bytes() == charge).then_some((bytes, charge))
     }
 
     /// This and the chunks behind it.
@@ -98,6 +114,18 @@ impl Run {
         }
         self.open.push(chunk, 0);
         if chunk.truesize() == 0 {
+            return;
+        }
+        if let Some((bytes, charge)) = self.open.last_copy()
+            && ratio.win_from_space(Truesize::squeezed(SQUEEZED_MAX).bytes()) <= SQUEEZED_MAX
+        {
+            // One segment has the end of a full copy and all of the last: each is a buffer.
+            self.buffers += 1;
+            self.last = Tail::with_copy(self.chunks, bytes, charge);
+            self.open = Tail::behind(self.chunks, 0);
+            if ratio.win_from_space(charge) > bytes {
+                self.poor = Some(self.last);
+            }
             return;
         }
         let beyond = self.open.beyond_copies();
@@ -139,17 +167,28 @@ impl Tail {
     /// Charges the run's `chunks` from the first of this part on as if copied. Returns how many buffers went.
     fn squeeze<'a>(self, chunks: impl Iterator<Item = &'a mut Chunk>) -> u64 {
         let mut at = self.lead;
-        for chunk in chunks.skip(self.from) {
+        let own = usize::from(self.lead_charge > 0);
+        let mut chunks = chunks.skip(self.from - own);
+        if own > 0
+            && let Some(chunk) = chunks.next()
+        {
+            chunk.truesize = copies(chunk.truesize() / Truesize::squeezed(SQUEEZED_MAX).bytes());
+        }
+        for chunk in chunks {
             let full = at / SQUEEZED_MAX;
             at += chunk.len() as u32;
-            chunk.truesize = (full..at / SQUEEZED_MAX)
-                .fold(Truesize::NONE, |sum, _| sum.and(Truesize::squeezed(SQUEEZED_MAX)));
+            chunk.truesize = copies(at / SQUEEZED_MAX - full);
             if at == self.bytes && !at.is_multiple_of(SQUEEZED_MAX) {
                 chunk.truesize = chunk.truesize.and(Truesize::squeezed(at % SQUEEZED_MAX));
             }
         }
         self.buffers
     }
+}
+
+/// The charge of so many full copies.
+fn copies(number: u32) -> Truesize {
+    (0..number).fold(Truesize::NONE, |sum, _| sum.and(Truesize::squeezed(SQUEEZED_MAX)))
 }
 
 impl RxQueue {

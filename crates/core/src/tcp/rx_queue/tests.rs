@@ -394,6 +394,30 @@ fn a_second_squeeze_charges_for_as_many_copies() {
     assert_eq!((q.truesize(), q.squeeze(ratio, 100_000), q.truesize()), (13_056, 0, 13_056));
 }
 
+/// One segment has the end of a full copy and all of the short one behind it: a second squeeze begins with the short one.
+#[test]
+fn a_second_squeeze_begins_within_a_segment() {
+    let mut q = RxQueue::new(BASE);
+    let ratio = Ratio::measured(1_400, 2_304);
+    let mut at = BASE;
+    let mut more = |q: &mut RxQueue, len| {
+        q.enqueue(at, one(at, at + len), false);
+        at += len;
+    };
+    for len in [40, 1_400, 1_400, 1_000] {
+        more(&mut q, len);
+    }
+    assert_eq!((q.squeeze(ratio, 100_000), q.truesize()), (4, 4_352 + 832), "3,776 and 64 bytes");
+    more(&mut q, 1_400);
+    more(&mut q, 1_000);
+    assert_eq!(q.truesize(), 4_352 + 832 + 2 * 2_304);
+    assert_eq!(
+        (q.squeeze(ratio, 100_000), q.truesize()),
+        (3, 2 * 4_352),
+        "64, 1,400 and 1,000 bytes are one"
+    );
+}
+
 /// Who repeats one byte of a buffer of many pieces has that one looked at.
 #[test]
 fn a_repeated_piece_does_not_have_those_behind_it_looked_at() {
