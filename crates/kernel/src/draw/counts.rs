@@ -2,7 +2,7 @@
 use lowwater_drill::Target;
 
 /// What follows a step by less than so many microseconds is not made late by what the kernel takes to tell its counters.
-const IDLE: u64 = 5_000;
+pub(super) const IDLE: u64 = 5_000;
 
 /// Names as `nstat` has them, and by how much they have moved; none where there was no time to ask.
 pub(super) type Counts = Vec<(String, u64)>;
