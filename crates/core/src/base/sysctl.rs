@@ -324,7 +324,8 @@ sysctls! {
     cubic_tick_us: u32 = 1_000, "cubic_tick_us", "microseconds", 1000 ..= 10000;
     /// Writers are woken under half of TCP_NOTSENT_LOWAT, as in Linux since 4.20; 0: under the whole, for comparison. Ours.
     notsent_lowat_half: bool = true, "notsent_lowat_half", "a number", 0 ..= 1;
-    /// What a kernel reserves for headers (`MAX_TCP_HEADER`), by which send buffers grow: 320, or 256 where it is built without radio. Ours.
+    /// What a kernel reserves for headers (`MAX_TCP_HEADER`), by which send buffers grow, and which super-packets leave out: 320, 256 where it is
+    /// built without radio, 192 without tunnels as well. Ours.
     max_tcp_header: u32 = 320, "max_tcp_header", "bytes", 64 ..= 1024;
     /// Smallest retransmission timeout in microseconds (`TCP_RTO_MIN`).
     tcp_rto_min_us: u32 = 200_000, "tcp_rto_min_us", "microseconds", 1 ..= 2147483647;

@@ -6,7 +6,7 @@ use super::output::nagle::Hold;
 use super::ready::{Notice, Ready, SendFlags};
 use super::state::State;
 use super::tx_queue::COPY_BELOW;
-use crate::base::{Cx, Error, Wait};
+use crate::base::{Cx, Error, Sysctl, Wait};
 use crate::credit::PACKET_CHARGE;
 use crate::path::pmtu::bound_to_half_window;
 use bytes::{Buf as _, Bytes};
@@ -39,7 +39,7 @@ impl Conn {
             return self.send_with_syn(cx, data);
         }
         self.may_send(flags)?;
-        let goal = self.size_goal(flags);
+        let goal = self.size_goal(cx.sysctl, flags);
         let mut rest = data;
         while !rest.is_empty() {
             let taken = self.fill_or_begin(cx, rest, goal);
@@ -66,7 +66,7 @@ impl Conn {
     /// [`Error::WouldBlock`] when there is no room for any. Those of [`Conn::send`].
     pub fn find_room(&mut self, cx: &mut Cx<'_>, flags: SendFlags) -> Result<(), Error> {
         self.may_send(flags)?;
-        let goal = self.size_goal(flags);
+        let goal = self.size_goal(cx.sysctl, flags);
         if self.tx.queue_ref().unsent.tail_room(goal) > 0 || self.level_within(cx).memory_free(false) {
             return Ok(());
         }
@@ -134,7 +134,7 @@ impl Conn {
             return Ok(taken);
         }
         self.may_send(flags)?;
-        let goal = self.size_goal(flags);
+        let goal = self.size_goal(cx.sysctl, flags);
         let before = data.len();
         while !data.is_empty() {
             if data.len() < COPY_BELOW && self.tx.queue_ref().unsent.tail_room(goal) > 0 {
@@ -292,7 +292,7 @@ impl Conn {
     /// Bytes of the last element where more may join it, so that it is worth waiting.
     fn corked_tail(&self, cx: &Cx<'_>, flags: SendFlags) -> Option<usize> {
         let tail = self.tx.queue_ref().unsent.tail().filter(|_| cx.sysctl.tcp_autocorking);
-        tail.filter(|&(len, sealed)| !sealed && len < self.size_goal(flags)).map(|(len, _)| len)
+        tail.filter(|&(len, sealed)| !sealed && len < self.size_goal(cx.sysctl, flags)).map(|(len, _)| len)
     }
 
     /// The flow label in use, after so many others.
@@ -320,12 +320,12 @@ impl Conn {
 
     /// Payload bytes that an element is filled up to: the largest super-packet of the device in whole segments, bound to half the
     /// largest window that the peer ever offered; a segment of what is urgent (`tcp_xmit_size_goal`).
-    fn size_goal(&self, flags: SendFlags) -> usize {
+    fn size_goal(&self, sysctl: &Sysctl, flags: SendFlags) -> usize {
         let mss = u32::from(self.mss_now());
         if flags.oob {
             return mss as usize;
         }
-        let max = u32::from(self.snd.gso.max_bytes);
+        let max = self.snd.gso.payload_max(sysctl);
         let goal = bound_to_half_window(max, self.peer.data_option_bytes(), self.tx.max_window());
         let segments = (goal / mss).min(u32::from(self.snd.gso.max_segs)).max(1);
         (segments * mss) as usize

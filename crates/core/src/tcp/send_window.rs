@@ -3,6 +3,7 @@ use super::PathCaps;
 use super::label::Label;
 use super::output::autosize::gso_payload_max;
 use super::seq::Seq;
+use crate::base::Sysctl;
 use crate::base::limits::GSO_MAX_SIZE;
 
 /// Send-side variables that belong neither to loss recovery nor to the path.
@@ -28,20 +29,31 @@ pub(super) struct SendWindow {
     pub(super) label: Label,
 }
 
-/// Bounds of a super-packet: bytes of payload, and segments (`sk_gso_max_size`, `sk_gso_max_segs`).
+/// Bounds of a super-packet (`sk_gso_max_size`, `sk_gso_max_segs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gso {
-    pub(super) max_bytes: u16,
+    /// One less than its bytes, which are 65,536 at most.
+    last_byte: u16,
     pub(super) max_segs: u16,
 }
 
 impl Gso {
     /// The largest that a device takes, while none is known.
-    const LARGEST: Self = Self { max_bytes: gso_payload_max(GSO_MAX_SIZE as u32) as u16, max_segs: u16::MAX };
+    const LARGEST: Self = Self { last_byte: (GSO_MAX_SIZE - 1) as u16, max_segs: u16::MAX };
 
     pub(super) fn of(caps: &PathCaps) -> Self {
-        let max_bytes = u16::try_from(gso_payload_max(caps.gso_max_size)).unwrap_or(u16::MAX);
-        Self { max_bytes, max_segs: caps.gso_max_segs }
+        let last_byte = u16::try_from(caps.gso_max_size.saturating_sub(1)).unwrap_or(u16::MAX);
+        Self { last_byte, max_segs: caps.gso_max_segs }
+    }
+
+    /// Bytes with headers. Where the device takes no super-packet it is 1, which has room for none either.
+    pub(super) const fn max_size(self) -> u32 {
+        self.last_byte as u32 + 1
+    }
+
+    /// Bytes of payload.
+    pub(super) const fn payload_max(self, sysctl: &Sysctl) -> u32 {
+        gso_payload_max(sysctl, self.max_size())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Settings that no other script turns: sysctls and options one by one, where they act and where not.
 use super::peer::{Peer, Shape};
 use lowwater_core::base::{Error, Sysctl};
-use lowwater_core::tcp::{How, Ready, SocketOptions, State};
+use lowwater_core::tcp::{How, Ready, SendFlags, SocketOptions, State};
 
 const SYN: &str = "win 65535 mss 1000 sackOK";
 
@@ -312,6 +312,18 @@ fn what_a_kernel_reserves_for_headers_sizes_send_buffers() {
         let (now, sock) = (p.now(), p.sock);
         let memory = p.stack.memory(sock).expect("a socket");
         assert_eq!(memory.sndbuf, sndbuf, "at {now}");
+    }
+}
+
+#[test]
+fn what_a_kernel_reserves_for_headers_is_left_out_of_elements() {
+    for (max_tcp_header, segments) in [(320, 47), (192, 48)] {
+        let shape = with(|s| s.max_tcp_header = max_tcp_header);
+        let options = |o: &mut SocketOptions| o.sndbuf = Some(5_000);
+        let mut p = Peer::server(Shape { syn: "win 65535 mss 1360 ws 7", options, ..shape });
+        // Nothing leaves, and the first element may exceed the buffer.
+        p.inject(". 1 ack 1 win 0");
+        assert_eq!(p.write_before_turn(70_000, SendFlags::default()), Ok(segments * 1_360));
     }
 }
 

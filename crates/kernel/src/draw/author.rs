@@ -4,7 +4,7 @@ use super::pace::Paced as _;
 use super::peer::Peer;
 use super::program::{Act, Answer, Flavours, Program, Setup, Step};
 use super::receiver::{BLOCKS_MAX, Receiver};
-use super::stack::Stack;
+use super::stack::{HEADERS, Stack};
 use lowwater_core::base::Duration;
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ const TAIL: u64 = 100_000;
 /// Offset and value of the congestion state in TCP_INFO.
 const CA_STATE: usize = 1;
 
-/// The program of a seed.
-pub(super) fn program(seed: u64, flavours: &Flavours) -> Result<Program, String> {
+/// The program of a seed, for a kernel that reserves so much for headers.
+pub(super) fn program(seed: u64, flavours: &Flavours, headers: u32) -> Result<Program, String> {
     let mut dice = Dice::new(seed);
-    let setup = setup(&mut dice, flavours);
+    let setup = Setup { headers, ..setup(&mut dice, flavours) };
     let network = Network::draw(&mut dice, flavours, setup.rtt, setup.ecn);
-    let mut stack = Stack::new()?;
+    let mut stack = Stack::new(headers)?;
     let mut author = Author {
         network,
         receiver: Receiver::default(),
@@ -70,6 +70,7 @@ fn setup(dice: &mut Dice, flavours: &Flavours) -> Setup {
         late: 0,
         nodelay: dice.percent(30),
         thin: odd && dice.percent(10),
+        headers: HEADERS,
     }
 }
 

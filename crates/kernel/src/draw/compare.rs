@@ -115,13 +115,14 @@ fn times(stack: &Values, kernel: &Values) -> Option<String> {
 mod tests {
     use super::*;
     use crate::draw::Flavours;
+    use crate::draw::stack::HEADERS;
 
     #[test]
     fn a_run_equals_itself_and_what_is_changed_shows() {
-        let program =
-            crate::draw::author::program(3, &Flavours::parse("spike").expect("a word")).expect("a program");
+        let program = crate::draw::author::program(3, &Flavours::parse("spike").expect("a word"), HEADERS)
+            .expect("a program");
         let run = || {
-            let mut stack = crate::draw::stack::Stack::new().expect("a stack");
+            let mut stack = crate::draw::stack::Stack::new(HEADERS).expect("a stack");
             crate::draw::trace::run(&mut stack, &program, None).expect("a run")
         };
         let (trace, mut other) = (run(), run());
@@ -167,9 +168,9 @@ mod tests {
     /// Whether a timer of a step is told as perhaps late, whose packet the kernel has not sent when the next step comes so many microseconds
     /// after it was due.
     fn late(seed: u64, words: &str, (step, timer): (usize, usize), us: u64) -> bool {
-        let program = crate::draw::author::program(seed, &Flavours::parse(words).expect("words"));
+        let program = crate::draw::author::program(seed, &Flavours::parse(words).expect("words"), HEADERS);
         let program = program.expect("a program");
-        let mut stack = crate::draw::stack::Stack::new().expect("a stack");
+        let mut stack = crate::draw::stack::Stack::new(HEADERS).expect("a stack");
         let trace = crate::draw::trace::run(&mut stack, &program, None).expect("a run");
         let mut other = trace.clone();
         let due = other.steps[step].later[timer].at;
@@ -197,9 +198,10 @@ mod tests {
     #[test]
     fn a_timer_that_was_set_at_a_step_is_not_excused_for_what_was_set_before() {
         // The share of its own time and no more: 60 ms for whatever may have been set long before passed what no wheel explains.
-        let program = crate::draw::author::program(36, &Flavours::parse("even,spike").expect("words"));
+        let program =
+            crate::draw::author::program(36, &Flavours::parse("even,spike").expect("words"), HEADERS);
         let program = program.expect("a program");
-        let mut stack = crate::draw::stack::Stack::new().expect("a stack");
+        let mut stack = crate::draw::stack::Stack::new(HEADERS).expect("a stack");
         let trace = crate::draw::trace::run(&mut stack, &program, None).expect("a run");
         let own = |(step, done): (usize, &Done)| {
             let out = done.later.first()?;

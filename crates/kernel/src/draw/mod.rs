@@ -7,6 +7,7 @@
 mod author;
 mod compare;
 mod counts;
+mod headers;
 mod life;
 mod network;
 mod pace;
@@ -61,15 +62,16 @@ pub struct Finding {
 /// # Errors
 /// What the kernel lacks, in a sentence.
 pub fn draw(seed: u64, flavours: &Flavours, attempts: usize) -> Result<Drawn, String> {
+    let headers = headers::of_host()?;
     if flavours.is_life() {
-        let life = life::Life::draw(seed, flavours)?;
+        let life = life::Life::draw(seed, flavours, headers)?;
         let run = |kernel: &mut Kernel| life.run(kernel);
         let best = search(life.place(), attempts, run, |run| life.difference(run))?;
         let script = |run: &life::Run, steps| life.script(run, steps);
         return Ok(drawn(life.steps(), best, script));
     }
-    let program = author::program(seed, flavours)?;
-    let stack = trace::run(&mut stack::Stack::new()?, &program, None)?;
+    let program = author::program(seed, flavours, headers)?;
+    let stack = trace::run(&mut stack::Stack::new(headers)?, &program, None)?;
     let run = |kernel: &mut Kernel| {
         let mut run = trace::run(kernel, &program, Some(&stack))?;
         (run.tick_ns, run.past_tick_ns) = (Kernel::tick_ns(), kernel.past_tick_ns(run.begun));

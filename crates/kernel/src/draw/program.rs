@@ -112,6 +112,8 @@ pub(super) struct Setup {
     pub(super) late: u64,
     pub(super) nodelay: bool,
     pub(super) thin: bool,
+    /// What the kernel reserves for headers.
+    pub(super) headers: u32,
 }
 
 /// An acknowledgement of the peer. Numbers count from the first byte, which is 1.

@@ -15,6 +15,8 @@ pub(super) const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// The same over IPv6.
 pub(super) const LOCAL_V6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0xa0b, 0x17d6, 0, 0, 0, 0, 1);
 pub(super) const REMOTE_V6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1);
+/// What the stack reserves for headers, and the usual kernel.
+pub(super) const HEADERS: u32 = 320;
 const PREFIX: u8 = 16;
 const PREFIX_V6: u8 = 48;
 const MTU: u16 = 1_500;
@@ -28,11 +30,13 @@ pub(super) struct Place {
     pub(super) v6: bool,
     /// MTU of the device.
     pub(super) mtu: u16,
+    /// What the kernel reserves for headers (`MAX_TCP_HEADER`).
+    pub(super) headers: u32,
 }
 
 impl Default for Place {
     fn default() -> Self {
-        Self { v6: false, mtu: MTU }
+        Self { v6: false, mtu: MTU, headers: HEADERS }
     }
 }
 
@@ -61,8 +65,9 @@ impl Place {
 pub(super) struct Stack(Steps);
 
 impl Stack {
-    pub(super) fn new() -> Result<Self, String> {
-        Self::starting(ORIGIN)
+    /// The usual one, which reserves so much for headers.
+    pub(super) fn new(headers: u32) -> Result<Self, String> {
+        Self::starting(ORIGIN, headers)
     }
 
     /// The same elsewhere.
@@ -71,8 +76,8 @@ impl Stack {
     }
 
     /// The same with another time of its clock at the beginning.
-    pub(super) fn starting(start: Instant) -> Result<Self, String> {
-        Self::made(Place::default(), start)
+    pub(super) fn starting(start: Instant, headers: u32) -> Result<Self, String> {
+        Self::made(Place { headers, ..Place::default() }, start)
     }
 
     fn made(place: Place, start: Instant) -> Result<Self, String> {
@@ -86,6 +91,7 @@ impl Stack {
             ..Settings::default()
         };
         let mut host = Host::new(settings).map_err(|e| format!("the stack: {e}"))?;
+        host.set_sysctl("max_tcp_header", &place.headers.to_string())?;
         host.stack().set_trace(true);
         Ok(Self(Steps::new(host)))
     }

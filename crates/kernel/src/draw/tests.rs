@@ -1,4 +1,5 @@
 //! Seeds make programs, and scripts of them that pass.
+use super::stack::HEADERS;
 use super::*;
 
 fn flavours(text: &str) -> Flavours {
@@ -9,13 +10,13 @@ fn flavours(text: &str) -> Flavours {
 fn a_seed_makes_one_program() {
     let words = flavours("sysctl,ecn,weird,data");
     for seed in 0..20 {
-        let program = author::program(seed, &words).expect("a program");
-        assert_eq!(program, author::program(seed, &words).expect("a program"));
+        let program = author::program(seed, &words, HEADERS).expect("a program");
+        assert_eq!(program, author::program(seed, &words, HEADERS).expect("a program"));
         assert!(program.steps.is_sorted_by_key(|step| step.at), "seed {seed}");
         assert!(program.steps.iter().any(|step| matches!(step.act, Act::Write(_))), "seed {seed}");
     }
     let all: Vec<_> =
-        (0..20).map(|seed| author::program(seed, &words).expect("a program").steps.len()).collect();
+        (0..20).map(|seed| author::program(seed, &words, HEADERS).expect("a program").steps.len()).collect();
     assert!(all.iter().max() > all.iter().min(), "{all:?}");
 }
 
@@ -23,8 +24,9 @@ fn a_seed_makes_one_program() {
 fn the_script_of_a_run_passes_where_it_ran() {
     for (seed, words) in [(1, ""), (2, "cubic"), (3, "nosack"), (4, "ecn"), (5, "even,spike"), (6, "sysctl")]
     {
-        let program = author::program(seed, &flavours(words)).expect("a program");
-        let run = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
+        let program = author::program(seed, &flavours(words), HEADERS).expect("a program");
+        let run =
+            trace::run(&mut stack::Stack::new(HEADERS).expect("a stack"), &program, None).expect("a run");
         let text = script::text(&program, &run, usize::MAX);
         if let Err(failure) = lowwater_drill::drill("drawn.pkt", &text) {
             panic!("seed {seed} {words}: {failure}\n{text}");
@@ -36,8 +38,9 @@ fn the_script_of_a_run_passes_where_it_ran() {
 fn a_replay_does_the_same_at_the_same_times_and_follows_late_ones() {
     let mut with_timer = 0;
     for (seed, words) in [(2, "cubic"), (5, "even,spike"), (8, "defer"), (11, "weird")] {
-        let program = author::program(seed, &flavours(words)).expect("a program");
-        let mut run = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
+        let program = author::program(seed, &flavours(words), HEADERS).expect("a program");
+        let mut run =
+            trace::run(&mut stack::Stack::new(HEADERS).expect("a stack"), &program, None).expect("a run");
         let replay = |run: &Trace| trace::replay(&program, run, Moved::default(), None).expect("a replay");
         assert_eq!(compare::difference(&program, &replay(&run), &run), None, "seed {seed} {words}");
         // What a timer sends follows the run by a tick, and not by more.
@@ -56,8 +59,9 @@ fn a_replay_does_the_same_at_the_same_times_and_follows_late_ones() {
 fn a_timer_that_was_set_long_before_a_step_is_followed_for_as_long() {
     // A timeout of a second comes 21 ms behind the step, 40 ms later on a kernel: what was sent again at the step has then left by more than the
     // reordering window before what that sends, and is lost.
-    let (program, step) = (author::program(151_320, &flavours("sack,ecn")).expect("a program"), 32);
-    let mut run = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
+    let (program, step) = (author::program(151_320, &flavours("sack,ecn"), HEADERS).expect("a program"), 32);
+    let mut run =
+        trace::run(&mut stack::Stack::new(HEADERS).expect("a stack"), &program, None).expect("a run");
     let due = run.steps[step].later[0].at;
     assert!(due - program.steps[step].at < 30_000, "{:?}", run.steps[step].later);
     run.steps[step].later[0].at = due + 40_000;
@@ -75,7 +79,8 @@ fn microseconds_that_code_takes_count_for_nothing() {
     for from in 1..stack.steps.len() {
         let mut program = program.clone();
         program.steps[from..].iter_mut().for_each(|step| step.at += 300);
-        let run = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
+        let run =
+            trace::run(&mut stack::Stack::new(HEADERS).expect("a stack"), &program, None).expect("a run");
         differ += usize::from(compare::difference(&program, &stack, &run).is_some());
         found.extend(different(&program, &stack, &run));
     }
@@ -84,8 +89,8 @@ fn microseconds_that_code_takes_count_for_nothing() {
 }
 
 fn drawn(seed: u64, words: &str) -> (program::Program, Trace) {
-    let program = author::program(seed, &flavours(words)).expect("a program");
-    let stack = trace::run(&mut stack::Stack::new().expect("a stack"), &program, None).expect("a run");
+    let program = author::program(seed, &flavours(words), HEADERS).expect("a program");
+    let stack = trace::run(&mut stack::Stack::new(HEADERS).expect("a stack"), &program, None).expect("a run");
     (program, stack)
 }
 
@@ -168,8 +173,8 @@ fn a_seed_makes_one_life() {
     for (word, _) in LIVES {
         let words = flavours(word);
         for seed in 0..4 {
-            let life = life::Life::draw(seed, &words).expect("a life");
-            let again = life::Life::draw(seed, &words).expect("a life");
+            let life = life::Life::draw(seed, &words, HEADERS).expect("a life");
+            let again = life::Life::draw(seed, &words, HEADERS).expect("a life");
             assert!(life.steps() > 1, "seed {seed} {word}");
             let run = |life: &life::Life| {
                 life.run(&mut stack::Stack::at(life.place()).expect("a stack")).expect("a run").0
@@ -184,7 +189,7 @@ fn a_seed_makes_one_life() {
 #[test]
 fn what_words_ask_for_is_drawn_and_seen() {
     let script = |seed, words| {
-        let life = life::Life::draw(seed, &flavours(words)).expect("a life");
+        let life = life::Life::draw(seed, &flavours(words), HEADERS).expect("a life");
         let run = life.run(&mut stack::Stack::at(life.place()).expect("a stack")).expect("a run").0;
         life.script(&run, usize::MAX)
     };
@@ -201,7 +206,7 @@ fn what_words_ask_for_is_drawn_and_seen() {
 
 #[test]
 fn another_tos_or_ttl_is_a_difference() {
-    let life = life::Life::draw(0, &flavours("life")).expect("a life");
+    let life = life::Life::draw(0, &flavours("life"), HEADERS).expect("a life");
     for header in [(3, 64), (0, 63)] {
         let mut run = life.moved(0, 0, None).expect("a run");
         let step = run.mark(header).expect("something that was sent");
@@ -215,7 +220,7 @@ fn what_a_moment_decides_counts_for_nothing() {
     // A stack whose timers were late stands for a kernel: a segment comes after a silence of a timeout, or not yet (9045), and a SYN when half a
     // second has passed since the last one that was answered, or not yet (9119).
     for (seed, word, step) in [(9_045, "options", 13), (9_119, "options", 23)] {
-        let life = life::Life::draw(seed, &flavours(word)).expect("a life");
+        let life = life::Life::draw(seed, &flavours(word), HEADERS).expect("a life");
         let found: Vec<_> = (1..12)
             .filter_map(|late| {
                 let mut run = life.moved(0, 0, None).expect("a run");
@@ -236,7 +241,7 @@ fn what_a_moment_decides_counts_for_nothing() {
 fn a_moment_is_a_jiffy_and_no_more() {
     // What decides lies 9 ms off: no silence that is counted in jiffies of 4 ms is as wrong, though a step that came 4 ms late as well as 6 ms for
     // the moment would reach it.
-    let life = life::Life::draw(9_119, &flavours("options")).expect("a life");
+    let life = life::Life::draw(9_119, &flavours("options"), HEADERS).expect("a life");
     let step = 21;
     let from = |by: i64| life.difference(&life.moved(step, by, None).expect("a run"));
     let decides = (1..400).map(|n| n * 250).find(|by| from(*by).is_some()).expect("a moment that decides");
@@ -251,7 +256,7 @@ fn a_moment_is_a_jiffy_and_no_more() {
 fn a_timer_that_was_late_is_as_late_again() {
     // What a tail loss probe carries is an answer to what came 39 ms before it, which makes the traffic interactive, or 44 ms, and is none: the
     // acknowledgement of much later data shows it.
-    let (life, probe) = (life::Life::draw(134_543, &flavours("calls")).expect("a life"), 14);
+    let (life, probe) = (life::Life::draw(134_543, &flavours("calls"), HEADERS).expect("a life"), 14);
     let on_time = life.moved(0, 0, None).expect("a run");
     assert_eq!(life.difference(&life.replayed(0, 0, &on_time).expect("a run")), None);
     let mut late = life.moved(0, 0, None).expect("a run");
@@ -263,7 +268,7 @@ fn a_timer_that_was_late_is_as_late_again() {
 
 #[test]
 fn what_a_kernel_leaves_out_of_a_life_is_waited_for_in_vain() {
-    let life = life::Life::draw(134_543, &flavours("calls")).expect("a life");
+    let life = life::Life::draw(134_543, &flavours("calls"), HEADERS).expect("a life");
     let mut run = life.moved(0, 0, None).expect("a run");
     let step = run.leave_out().expect("something that a timer sent");
     let found = life.difference(&run).expect("a difference");
@@ -291,7 +296,7 @@ fn a_life_does_the_same_on_the_kernel() {
 #[test]
 fn calls_that_wait_and_syns_with_data_are_drawn() {
     let script = |seed, words| {
-        let life = life::Life::draw(seed, &flavours(words)).expect("a life");
+        let life = life::Life::draw(seed, &flavours(words), HEADERS).expect("a life");
         let run = life.run(&mut stack::Stack::at(life.place()).expect("a stack")).expect("a run").0;
         life.script(&run, usize::MAX)
     };
@@ -305,7 +310,7 @@ fn calls_that_wait_and_syns_with_data_are_drawn() {
 
 #[test]
 fn when_a_call_comes_back_and_with_what_is_compared() {
-    let drawn = |seed| life::Life::draw(seed, &flavours("blocking")).expect("a life");
+    let drawn = |seed| life::Life::draw(seed, &flavours("blocking"), HEADERS).expect("a life");
     let woken = |life: &life::Life, later, with| {
         let mut run = life.moved(0, 0, None).expect("a run");
         run.wake(later, with).map(|step| (step, run))

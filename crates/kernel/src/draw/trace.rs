@@ -142,7 +142,7 @@ pub(super) fn replay(
     moment: Moved,
     plain: Option<&Trace>,
 ) -> Result<Trace, String> {
-    let mut stack = Stack::starting(ORIGIN.plus_nanos(like.past_tick_ns))?;
+    let mut stack = Stack::starting(ORIGIN.plus_nanos(like.past_tick_ns), program.setup.headers)?;
     // CUBIC looks at its curve once per tick, which is a millisecond where the other run was the stack's.
     stack.set_sysctl("cubic_tick_us", &(like.tick_ns / 1_000).max(1_000).to_string())?;
     let mut setup = program.setup.clone();

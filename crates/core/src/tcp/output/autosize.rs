@@ -4,17 +4,14 @@ use crate::path::Path;
 use crate::path::congestion::Congestion as _;
 use crate::tcp::PathCaps;
 
-/// Room that a super-packet leaves for headers (`MAX_TCP_HEADER` + 1).
-pub(super) const HEADER_ROOM: u32 = 321;
-
-/// Payload bytes of the largest super-packet.
-pub(in crate::tcp) const fn gso_payload_max(caps_gso_max_size: u32) -> u32 {
-    caps_gso_max_size.saturating_sub(HEADER_ROOM)
+/// Payload bytes of the largest super-packet: what a kernel reserves for headers is left out, and one byte more (`sk_setup_caps`).
+pub(in crate::tcp) const fn gso_payload_max(sysctl: &Sysctl, gso_max_size: u32) -> u32 {
+    gso_max_size.saturating_sub(sysctl.max_tcp_header + 1)
 }
 
 /// Segments that the next packet should hold.
 pub(in crate::tcp) fn segments(sysctl: &Sysctl, path: &Path, caps: &PathCaps, mss: u16) -> u16 {
-    let max = gso_payload_max(caps.gso_max_size);
+    let max = gso_payload_max(sysctl, caps.gso_max_size);
     if max < 2 * u32::from(mss) {
         return 1;
     }
@@ -58,6 +55,14 @@ mod tests {
         assert_eq!(at_rate(u64::MAX, &default, &CAPS), 45);
         assert_eq!(at_rate(u64::MAX, &default, &PathCaps { gso_max_segs: 4, ..CAPS }), 4);
         assert_eq!(at_rate(u64::MAX, &default, &PathCaps { gso_max_size: 0, ..CAPS }), 1);
+    }
+
+    #[test]
+    fn what_is_reserved_for_headers_is_no_payload() {
+        let small = Sysctl { max_tcp_header: 192, ..Sysctl::default() };
+        let most = |sysctl| gso_payload_max(sysctl, CAPS.gso_max_size);
+        assert_eq!((most(&Sysctl::default()), most(&small)), (65_215, 65_343));
+        assert_eq!(gso_payload_max(&small, 0), 0);
     }
 
     #[test]

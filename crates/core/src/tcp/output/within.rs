@@ -5,8 +5,8 @@
 //! leaves before the call is over: the packets are cut at that moment and leave first (`Conn::pushed_data`). The place of PSH and the
 //! cuts between packets follow from that, and what the low-water mark lets a write take in: what the pace or small queues would hold
 //! back is not pushed out.
+use super::defer;
 use super::nagle::Hold;
-use super::{autosize, defer};
 use crate::base::{Cx, Duration};
 use crate::credit::{Ask, PACKET_CHARGE};
 use crate::tcp::PathCaps;
@@ -97,7 +97,7 @@ impl Conn {
     /// Segments of the largest packet, as far as is known between two turns.
     pub(super) fn max_segs_within(&mut self, cx: &Cx<'_>, mss: u16) -> u16 {
         let caps = PathCaps {
-            gso_max_size: u32::from(self.snd.gso.max_bytes) + autosize::HEADER_ROOM,
+            gso_max_size: self.snd.gso.max_size(),
             gso_max_segs: self.snd.gso.max_segs,
             fq: false,
             lateness: Duration::ZERO,

@@ -3,7 +3,7 @@ use super::super::network::Dice;
 use super::super::pace::Paced as _;
 use super::super::packet::PORTS;
 use super::super::program::Flavours;
-use super::super::stack::Stack;
+use super::super::stack::{Place, Stack};
 use super::end::{End, Look, Out};
 use super::moves;
 use super::opening;
@@ -32,10 +32,10 @@ const AFTER: usize = 4;
 const CLOSED: u8 = 7;
 
 /// The program of a seed.
-pub(super) fn program(seed: u64, words: &Flavours) -> Result<Program, String> {
+pub(super) fn program(seed: u64, words: &Flavours, headers: u32) -> Result<Program, String> {
     let mut dice = Dice::new(seed);
     let opening = opening::draw(&mut dice, words);
-    let (place, sysctls) = (opening.place, opening.sysctls);
+    let (place, sysctls) = (Place { headers, ..opening.place }, opening.sysctls);
     let mut program = Program {
         place,
         sysctls,

@@ -2,6 +2,7 @@
 use super::super::pace::{Paced, Timed};
 use super::super::packet::{self, Ip, PORTS, letters};
 use super::super::stack::Place;
+use super::peer::Peer;
 use super::program::{Act, Cookie, Offer, PEERS, Program, Segment, level};
 use core::fmt;
 use core::net::SocketAddr;
@@ -15,7 +16,7 @@ use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr, TcpView,
 
 /// The controller: what is compared here is not congestion control.
 const CONGESTION: &str = "reno";
-/// Send buffers do not grow: by how much they would depends on how the kernel is built.
+/// Send buffers do not grow: by how much they would depends on how the kernel is built, beyond what it reserves for headers.
 pub(super) const WMEM: &str = "4096 262144 262144";
 /// A SYN cookie's timestamp says in its last six bits what was agreed on, and so is up to 64 ms old (`cookie_init_timestamp`): the first round trip
 /// follows the clock.
@@ -396,6 +397,27 @@ impl<'a, T: Target> End<'a, T> {
             Started::Done(reply) => reply,
             Started::Blocked(_) => Reply::default(),
         }
+    }
+}
+
+/// How large the send buffer of a connection is by default whose peer's SYN has this MSS, as SO_SNDBUF tells it.
+pub(in super::super) fn sndbuf<T: Target>(target: &mut T, mss: u16) -> Result<String, String> {
+    let place = Place::default();
+    let (sysctls, steps) = (Vec::new(), Vec::new());
+    let program = Program { place, sysctls, epoll: false, blocking: false, crowd: false, steps, end: 0 };
+    let mut end = End::open(target, &program)?;
+    end.target.set_sysctl("net.ipv4.tcp_wmem", "4096 4608 4194304")?;
+    let offer = Offer { mss: Some(mss), scale: None, sack: false, cookie: None };
+    let peer = Peer::new(offer, false, u16::MAX);
+    let ack = Segment { seq: 1, ack: 1, ..peer.ack(0) };
+    let acts = [Act::Socket, Act::Listen(1), Act::Packet(peer.syn(0, false)), Act::Packet(ack), Act::Accept];
+    for act in acts {
+        end.act(&act);
+        end.collect();
+    }
+    match end.act(&Act::Get("SO_SNDBUF")) {
+        told if told.parse().is_ok_and(|bytes: u32| bytes > 0) && end.conn.is_some() => Ok(told),
+        told => Err(format!("a connection has no send buffer: {told}")),
     }
 }
 

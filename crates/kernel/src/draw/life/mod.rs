@@ -13,6 +13,8 @@ mod program;
 mod script;
 mod trace;
 
+pub(super) use end::sndbuf;
+
 use super::compare::Difference;
 use super::program::Flavours;
 use super::stack::{Place, Stack};
@@ -71,9 +73,9 @@ impl Run {
 }
 
 impl Life {
-    /// The life of a seed.
-    pub(super) fn draw(seed: u64, words: &Flavours) -> Result<Self, String> {
-        let program = author::program(seed, words)?;
+    /// The life of a seed, beside a kernel that reserves so much for headers.
+    pub(super) fn draw(seed: u64, words: &Flavours, headers: u32) -> Result<Self, String> {
+        let program = author::program(seed, words, headers)?;
         let stack = trace::run(&mut Stack::at(program.place)?, &program, None, None)?;
         Ok(Self { program, stack })
     }

@@ -113,7 +113,9 @@ const MTUS_V6: [u16; 5] = [1_280, 1_492, 4_000, 9_000, 30_000];
 fn place(dice: &mut Dice, words: &Flavours) -> Place {
     let v6 = words.has("ipv6");
     match words.has("mtu") {
-        true => Place { v6, mtu: if v6 { dice.pick(&MTUS_V6) } else { dice.pick(&MTUS) } },
+        true => {
+            Place { v6, mtu: if v6 { dice.pick(&MTUS_V6) } else { dice.pick(&MTUS) }, ..Place::default() }
+        }
         false => Place { v6, ..Place::default() },
     }
 }
