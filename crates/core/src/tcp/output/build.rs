@@ -231,11 +231,13 @@ impl Conn {
         if !crossed {
             self.peer.reconsider(cx.sysctl);
         }
-        let mut options = TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) };
+        // One that an ICMP error sends again has the time at which the clock was last looked at, as data has (`tcp_v4_mtu_reduced`).
+        let at = plan.departure.min(cx.now);
+        let mut options = TcpOptions { fastopen: cookie, ..self.peer.syn_options(at) };
         let mut flags = TcpFlags::SYN;
         if crossed {
             // What was offered is offered again, whether or not the crossing SYN has it (`tcp_syn_options`).
-            options.timestamps = (cx.sysctl.tcp_timestamps != 0).then(|| self.peer.stamps.option(cx.now));
+            options.timestamps = (cx.sysctl.tcp_timestamps != 0).then(|| self.peer.stamps.option(at));
             options.sack_permitted = cx.sysctl.tcp_sack;
             options.window_scale = cx.sysctl.tcp_window_scaling.then(|| self.rx.window().scale());
             flags.insert(TcpFlags::ACK);
