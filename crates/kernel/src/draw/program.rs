@@ -42,7 +42,7 @@ pub const LIVES: &[(&str, &str)] = &[
     ("blocks", "SACK blocks and D-SACKs of the peer"),
     ("ipv6", "IPv6, and ICMPv6"),
     ("mtu", "devices of other MTUs, and an MSS of the peer to match"),
-    ("vectors", "readv, writev, recvmsg and sendmsg with several pieces"),
+    ("vectors", "readv, writev, recvmsg and sendmsg with several pieces, splice from a pipe"),
     ("header", "IP_TOS, IP_TTL and a peer's TOS that may be reflected"),
     ("fastopen", "Fast Open of clients: cookies, data with the SYN, and what answers it"),
     ("blocking", "sockets that block, with timeouts"),

@@ -198,6 +198,7 @@ fn what_words_ask_for_is_drawn_and_seen() {
     assert!(all("ipv6", "--ip_version=ipv6") == 20 && all("life", "--") == 0);
     assert!(all("mtu", "--mtu=") == 20 && all("mtu,icmp,ipv6", "icmp type_2 code_0") > 0);
     assert!(all("vectors", "readv(") > 0 && all("vectors", "recvmsg(") > 0 && all("vectors", "writev(") > 0);
+    assert!(all("vectors", "splice(") > 0);
     assert!(all("header,ipv6", "IPV6_TCLASS") > 0 && all("header,ipv6", " IP_") == 0);
     assert!(
         all("header", "> [tos 0xb8, ttl 64]") > 0 && all("header", "ttl 33]") > 0 && all("life", "ttl ") == 0

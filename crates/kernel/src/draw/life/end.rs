@@ -27,6 +27,8 @@ pub(super) const TTL: u8 = 64;
 pub(super) const EVENTS: i16 = (abi::POLLIN | abi::POLLOUT | abi::POLLPRI | abi::POLLRDHUP) as i16;
 /// Bytes of TCP_INFO.
 const INFO_LEN: i32 = 280;
+/// Bytes that a pipe holds.
+pub(super) const PIPE: usize = 65_536;
 /// Bytes of SO_MEMINFO.
 const MEMINFO_LEN: i32 = 36;
 
@@ -124,6 +126,9 @@ pub(super) struct End<'a, T: Target> {
     /// The connection, which may be the first socket.
     pub(super) conn: Option<i32>,
     epoll: Option<i32>,
+    /// Both ends of the pipe that is spliced from, and what the last write to it came to.
+    pipe: Option<(i32, i32)>,
+    piped: String,
     blocking: bool,
     /// What was sent to each peer, and whose turn it is.
     sides: [Side; PEERS],
@@ -147,6 +152,8 @@ impl<'a, T: Target> End<'a, T> {
             first: None,
             conn: None,
             epoll: None,
+            pipe: None,
+            piped: String::new(),
             blocking: program.blocking,
             sides: [Side::default(); PEERS],
             turn: 0,
@@ -231,8 +238,11 @@ impl<'a, T: Target> End<'a, T> {
 
     /// What the call of a step came to.
     fn told(&mut self, act: &Act, reply: &Reply) -> String {
-        if let Some(errno) = reply.errno {
-            return format!("-1 {errno}");
+        if matches!(act, Act::Splice(..)) {
+            return format!("{}, {}", self.piped, plain(reply));
+        }
+        if reply.errno.is_some() {
+            return plain(reply);
         }
         match act {
             Act::Accept => {
@@ -243,7 +253,7 @@ impl<'a, T: Target> End<'a, T> {
             Act::Error | Act::Ioctl(_) | Act::Get(_) => {
                 reply.int().map_or_else(String::new, |value| value.to_string())
             }
-            _ => reply.ret.to_string(),
+            _ => plain(reply),
         }
     }
 
@@ -307,6 +317,11 @@ impl<'a, T: Target> End<'a, T> {
                 let (level, number) = option(name);
                 Call::Setsockopt { fd, level, name: number, value: value_of(name, *value) }
             }
+            Act::Splice(len, flags) => {
+                let fd_in = self.fill_pipe(*len)?;
+                let (off_in, off_out) = (None, None);
+                Call::Splice { fd_in, off_in, fd_out: fd, off_out, len: PIPE, flags: *flags }
+            }
             Act::Shutdown(how) => Call::Shutdown { fd, how: *how },
             Act::Close => Call::Close { fd },
             Act::CloseListener => Call::Close { fd: first },
@@ -320,6 +335,17 @@ impl<'a, T: Target> End<'a, T> {
             Act::Scatter(lens, 0) => recv(fd, RecvKind::Readv, lens, 0),
             Act::Scatter(lens, flags) => recv(fd, RecvKind::Recvmsg, lens, *flags),
         })
+    }
+
+    /// Puts so many bytes into the pipe, as far as there is room, and tells where they come out.
+    fn fill_pipe(&mut self, len: usize) -> Option<i32> {
+        if self.pipe.is_none() {
+            self.pipe = self.quiet(Call::Pipe { flags: abi::O_NONBLOCK }).pipe;
+        }
+        let (from, into) = self.pipe?;
+        let written = self.quiet(send(into, SendKind::Write, &[len], 0, None));
+        self.piped = plain(&written);
+        Some(from)
     }
 
     /// The peer's address.
@@ -419,6 +445,11 @@ pub(in super::super) fn sndbuf<T: Target>(target: &mut T, mss: u16) -> Result<St
         told if told.parse().is_ok_and(|bytes: u32| bytes > 0) && end.conn.is_some() => Ok(told),
         told => Err(format!("a connection has no send buffer: {told}")),
     }
+}
+
+/// What a call came to that tells a number.
+fn plain(reply: &Reply) -> String {
+    reply.errno.map_or_else(|| reply.ret.to_string(), |errno| format!("-1 {errno}"))
 }
 
 fn send(fd: i32, kind: SendKind, lens: &[usize], flags: i32, to: Option<Name>) -> Call {

@@ -106,7 +106,8 @@ impl Life {
 
     /// Whether the moment of a step decides what it does: the stack does as that run did where pauses are as long as they were there, since
     /// its timers were late, or its timers are as late, and the step, or one before it, comes a little earlier or later (what the kernel
-    /// estimates in jiffies shows later); or a timer that was late let another one go first.
+    /// estimates in jiffies shows later); or a timer that was late let another one go first. Nor is what follows compared once the kernel has taken a
+    /// byte of a header for the urgent one.
     fn is_border(&self, step: usize, run: &Run) -> bool {
         let alike = |moved: Run| {
             let other = trace::difference(&self.program, &moved.0, &run.0);
@@ -115,6 +116,7 @@ impl Life {
         let from = step.saturating_sub(REMEMBERED);
         let mut moved = (from..=step).rev().flat_map(|at| MOMENTS.iter().map(move |by| (at, *by)));
         trace::crossed(&self.program, &self.stack, &run.0, step)
+            || trace::takes_header(&self.program, &self.stack, &run.0, step)
             || moved.any(|(at, by)| {
                 self.moved(at, by, Some(run)).is_ok_and(alike) || self.replayed(at, by, run).is_ok_and(alike)
             })

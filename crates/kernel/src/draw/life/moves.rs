@@ -55,6 +55,7 @@ enum Move {
     Option,
     Rare,
     Gather,
+    Splice,
     Scatter,
     Long,
 }
@@ -149,7 +150,10 @@ const LIKELY: &[(&str, &[(u64, Move)])] = &[
     ("blocks", &[(12, Move::Sacked), (8, Move::Write), (4, Move::AckSome)]),
     ("ipv6", &[(4, Move::Router), (4, Move::Write), (4, Move::Data)]),
     ("mtu", &[(8, Move::Write), (6, Move::Data), (2, Move::Router), (3, Move::AckSome)]),
-    ("vectors", &[(12, Move::Gather), (14, Move::Scatter), (10, Move::Data), (2, Move::Urgent)]),
+    (
+        "vectors",
+        &[(12, Move::Gather), (6, Move::Splice), (14, Move::Scatter), (10, Move::Data), (2, Move::Urgent)],
+    ),
     ("header", &[(8, Move::Option), (6, Move::Write), (6, Move::Data)]),
     (
         "crowd",
@@ -190,7 +194,7 @@ const LAST: &[(u64, Move)] = &[(2, Move::Fin), (2, Move::Shut), (2, Move::Close)
 /// Options that a flavour sets, with values.
 const OPTIONS: &[(&str, &str, &[i32])] = &[
     ("buffers", "SO_SNDBUF", &[1, 4_608, 10_000, 65_536, 1_000_000]),
-    ("buffers", "SO_RCVBUF", &[1, 2_304, 5_000, 20_000, 65_536, 1_000_000]),
+    ("buffers", "SO_RCVBUF", &[1, 2_400, 5_000, 20_000, 65_536, 1_000_000]),
     ("buffers", "TCP_WINDOW_CLAMP", &[1, 1_000, 10_000, 100_000]),
     ("buffers", "SO_RCVLOWAT", &[1, 1_000, 10_000]),
     ("scale0", "SO_RCVBUF", &[4_000, 65_536, 500_000]),
@@ -372,6 +376,10 @@ fn application(author: &mut Author, what: Move, end: &End<'_, Stack>) -> Option<
         Move::Gather => {
             let flags = dice.pick(&[0, 0, abi::MSG_MORE, abi::MSG_EOR, abi::MSG_DONTWAIT, abi::MSG_OOB]);
             Act::Gather(parts(dice), flags)
+        }
+        Move::Splice => {
+            let flags = dice.pick(&[0, 0, abi::SPLICE_F_MORE as u32]);
+            Act::Splice(dice.pick(&[1, 100, 1_448, 3_000, 10_000, 60_000]), flags)
         }
         Move::Scatter => {
             let flags = dice.pick(&[

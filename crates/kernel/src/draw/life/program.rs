@@ -81,6 +81,8 @@ pub(super) enum Act {
     /// writev, or with flags sendmsg, of pieces; readv, or with flags recvmsg, into rooms.
     Gather(Vec<usize>, i32),
     Scatter(Vec<usize>, i32),
+    /// So many bytes come into a pipe, and splice() moves all that it holds into the socket, with flags; sendfile() consists of that.
+    Splice(usize, u32),
     Shutdown(i32),
     Close,
     CloseListener,
@@ -149,6 +151,7 @@ impl fmt::Display for Act {
             }
             Self::Read(len, flags) => write!(f, "read {len} {}", msg_flags(*flags)),
             Self::Gather(lens, flags) => write!(f, "write {lens:?} {}", msg_flags(*flags)),
+            Self::Splice(len, flags) => write!(f, "splice {len} {flags}"),
             Self::Scatter(lens, flags) => write!(f, "read {lens:?} {}", msg_flags(*flags)),
             Self::Shutdown(how) => write!(f, "shutdown {how}"),
             Self::Close => f.write_str("close"),

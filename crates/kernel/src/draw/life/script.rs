@@ -3,7 +3,7 @@ use super::super::pace::value;
 use super::super::packet::{PORTS, letters};
 use super::super::script::seconds;
 use super::super::stack::Place;
-use super::end::{EVENTS, Look, Out, TTL, WMEM, timeval};
+use super::end::{EVENTS, Look, Out, PIPE, TTL, WMEM, timeval};
 use super::program::{Act, Cookie, Offer, Program, Segment, level, msg_flags};
 use super::trace::{Done, FIELDS, Trace};
 use core::fmt::Write as _;
@@ -50,6 +50,7 @@ pub(super) fn text(program: &Program, run: &Trace, steps: usize) -> String {
         waits: false,
         turn: program.crowd.then_some(0),
         next: 4,
+        pipe: None,
     };
     script.head(program);
     for (i, (step, done)) in program.steps.iter().zip(&run.steps).take(steps).enumerate() {
@@ -77,8 +78,9 @@ struct Script {
     waits: bool,
     /// Of several peers, whose turn it is.
     turn: Option<u16>,
-    /// The number of the next descriptor.
+    /// The number of the next descriptor, and that of the pipe's first.
     next: i32,
+    pipe: Option<i32>,
 }
 
 impl Script {
@@ -145,6 +147,7 @@ impl Script {
     fn act(&mut self, act: &Act, ret: &str) -> String {
         let fd = self.conn.unwrap_or(3);
         match act {
+            Act::Splice(len, flags) => self.splice(*len, *flags, ret),
             Act::Socket | Act::Turn(_) => String::new(),
             Act::Listen(backlog) => format!("listen(3, {backlog}) = {ret}"),
             Act::Connect => {
@@ -198,6 +201,23 @@ impl Script {
             }
             Act::Packet(segment) => self.packet(segment),
         }
+    }
+
+    /// A write to the pipe, which is made first, and what that came to with the rest.
+    fn splice(&mut self, len: usize, flags: u32, ret: &str) -> String {
+        let made = self.pipe.is_none();
+        let from = *self.pipe.get_or_insert_with(|| {
+            self.next += 2;
+            self.next - 2
+        });
+        let (fd, into) = (self.conn.unwrap_or(3), from + 1);
+        let first =
+            if made { format!("pipe2([{from}, {into}], O_NONBLOCK) = 0\n+0 ") } else { String::new() };
+        let (written, moved) = ret.split_once(", ").unwrap_or(("", ret));
+        let flags = if flags == 0 { "0" } else { "SPLICE_F_MORE" };
+        format!(
+            "{first}write({into}, ..., {len}) = {written}\n+0 splice({from}, NULL, {fd}, NULL, {PIPE}, {flags}) = {moved}"
+        )
     }
 
     fn packet(&self, s: &Segment) -> String {

@@ -7,10 +7,14 @@ use super::end::{End, Look, Out};
 use super::program::{Act, Program, Step};
 use lowwater_core::base::Instant;
 use lowwater_drill::Target;
+use lowwater_posix::abi;
+use lowwater_wire::tcp::TcpFlags;
 
 /// TCP_CLOSE and TCP_SYN_SENT in TCP_INFO.
 const CLOSED: u8 = 7;
 const SYN_SENT: u8 = 2;
+/// Bytes of the longest header of a segment.
+const HEADER_MAX: u32 = 60;
 /// How late a call whose time is over may come back, in microseconds: the longest time that is drawn is 200 ms.
 const WOKEN_LATE: u64 = SLACK + pace::most_late(200_000);
 /// Fields of TCP_INFO that must be equal after each step: name, offset and length. Not the count of probes, which a segment resets or not by
@@ -185,6 +189,24 @@ pub(super) fn crossed(program: &Program, stack: &Trace, kernel: &Trace, step: us
     same(&stack.at_once, &kernel.at_once) && went_before(at, &stack.later, &kernel.later)
 }
 
+/// The kernel has taken a byte of the segment's header for the urgent one, for which the stack waits (linux-differences.md): whoever reads it
+/// sees more of that.
+pub(super) fn takes_header(program: &Program, stack: &Trace, kernel: &Trace, step: usize) -> bool {
+    let urgent = |trace: &Trace| {
+        let ready = trace.steps.get(step).and_then(|done| done.look.ready.last().copied());
+        ready.is_some_and(|ready| i32::from(ready) & abi::POLLPRI != 0)
+    };
+    let Some(Step { act: Act::Packet(segment), .. }) = program.steps.get(step) else { return false };
+    let named = |step: &Step| match &step.act {
+        Act::Packet(s) if s.flags.contains(TcpFlags::URG) => {
+            let byte = s.seq.wrapping_add(u32::from(s.urgent.saturating_sub(1)));
+            (1..=HEADER_MAX).contains(&segment.seq.wrapping_sub(byte))
+        }
+        _ => false,
+    };
+    !urgent(stack) && urgent(kernel) && program.steps[..step].iter().any(named)
+}
+
 /// The kernel sent what the stack did, no later than its timers explain, with bare acknowledgements in front of what had left on the stack by then.
 fn went_before(at: u64, stack: &[Out], kernel: &[Out]) -> bool {
     let (mut left, mut both) = (stack.iter().peekable(), Vec::new());
@@ -317,8 +339,10 @@ fn times(stack: &Look, kernel: &Look) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::stack::Place;
+    use super::super::program::Segment;
     use super::*;
-    use lowwater_wire::tcp::{TcpFlags, TcpOptions, TcpRepr};
+    use lowwater_wire::tcp::{TcpOptions, TcpRepr};
 
     fn out(at: u64, len: u32) -> Out {
         let repr = TcpRepr {
@@ -342,6 +366,47 @@ mod tests {
         // Whatever came later than that passed before.
         assert!(!went_before(60_000, &stack, &kernel(60_000)));
         assert!(!went_before(60_000, &stack, &stack), "nothing left by itself");
+    }
+
+    #[test]
+    fn a_byte_of_a_header_is_no_urgent_one() {
+        let segment = |flags, seq, urgent| Segment {
+            flags: TcpFlags::ACK | flags,
+            seq,
+            len: 0,
+            ack: 1,
+            window: 0,
+            urgent,
+            tos: 0,
+            stamp: None,
+            sacks: vec![],
+            offer: None,
+        };
+        let steps = |urgent, behind| {
+            let both = [segment(TcpFlags::URG, 1_000, urgent), segment(TcpFlags::EMPTY, behind, 0)];
+            both.map(|segment| Step { at: 0, act: Act::Packet(segment) }).to_vec()
+        };
+        let trace = |ready| {
+            let done =
+                |ready| Done { look: Look { ready: vec![ready], ..Look::default() }, ..Done::default() };
+            Trace { steps: vec![done(0), done(ready)], disturbed: None }
+        };
+        let (waits, here) = (trace(abi::POLLIN as i16), trace((abi::POLLIN | abi::POLLPRI) as i16));
+        for (urgent, behind, taken) in
+            [(0, 1_001, true), (1, 1_020, true), (0, 1_000, false), (9, 1_001, false)]
+        {
+            let program = Program {
+                place: Place::default(),
+                sysctls: vec![],
+                epoll: false,
+                blocking: false,
+                crowd: false,
+                steps: steps(urgent, behind),
+                end: 0,
+            };
+            assert_eq!(takes_header(&program, &waits, &here, 1), taken, "{urgent} {behind}");
+            assert!(!takes_header(&program, &here, &here, 1) && !takes_header(&program, &here, &waits, 1));
+        }
     }
 
     #[test]
