@@ -242,6 +242,10 @@ impl Host {
 
     /// Takes what waits, as much as is still asked for; how much the call has altogether.
     fn take_data(&mut self, id: SocketId, read: &Read, p: &mut Progress) -> Result<usize, Errno> {
+        // The mark has come where this call stands, which has taken what is before it and waits for more (`tcp_recvmsg_locked`).
+        if p.done > 0 && self.stack.tcp_inq(id).is_ok_and(|inq| inq.to_mark == Some(0)) {
+            return Ok(p.done);
+        }
         let there = usize::try_from(self.queues(id).recv).unwrap_or(usize::MAX);
         let max = read.want - p.done.min(read.want);
         let some = there.min(max);
