@@ -39,6 +39,7 @@ impl World {
             pool: &mut Pool::default(),
             pressure: lowwater_core::base::Pressure::Low,
             share: u64::MAX,
+            orphans: 0,
             socket: None,
         };
         let mut path = Path::new(&cx, Pmtu::new(1500, false));
@@ -75,6 +76,7 @@ impl World {
             pool: &mut self.pool,
             pressure: lowwater_core::base::Pressure::Low,
             share: u64::MAX,
+            orphans: 0,
             socket: None,
         };
         f(&mut cx, &mut self.path, &mut self.sender)

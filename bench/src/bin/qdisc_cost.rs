@@ -71,6 +71,7 @@ fn main() {
         pool: &mut pool,
         pressure: Pressure::Low,
         share: u64::MAX,
+        orphans: 0,
         socket: None,
     };
     q.attach(&mut cx, &LinkFacts::ip(1_500));
