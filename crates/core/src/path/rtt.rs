@@ -75,6 +75,8 @@ pub struct Rtt {
     /// Doublings of this timeout and of window probes, one count for both (`icsk_backoff`): it may end while the timeout stays doubled.
     backoff: u8,
     bounds: RtoBounds,
+    /// The bound that the timeout was computed with, where another has been set since, in milliseconds by 4; 0 is none.
+    old_max: u16,
 }
 
 impl Default for Rtt {
@@ -98,11 +100,16 @@ impl Rtt {
             shift: 0,
             backoff: 0,
             bounds: RtoBounds::new(0, 0),
+            old_max: 0,
         }
     }
 
-    /// The socket's own bounds; what was measured stays, so the lower one counts from the next samples on.
+    /// The socket's own bounds; what was measured stays, so the lower one counts from the next samples on, and the upper one for the timeout
+    /// from the next sample or doubling on (`icsk_rto`; timers are bound at once).
     pub const fn set_bounds(&mut self, bounds: RtoBounds) {
+        if self.bounds.max_ms() != bounds.max_ms() && self.old_max == 0 {
+            self.old_max = self.bounds.max & !COARSE;
+        }
         self.bounds = bounds;
     }
 
@@ -117,6 +124,11 @@ impl Rtt {
     pub const fn rto_max(&self, sysctl: &Sysctl) -> Duration {
         let ms = if self.bounds.max_ms() != 0 { self.bounds.max_ms() } else { sysctl.tcp_rto_max_ms };
         Duration::from_millis(ms as u64)
+    }
+
+    /// What bounds the timeout as it is.
+    const fn bound(&self, sysctl: &Sysctl) -> Duration {
+        if self.old_max != 0 { Duration::from_millis(self.old_max as u64 * 4) } else { self.rto_max(sysctl) }
     }
 
     /// A sample for the timeout, never from an ambiguous retransmission (Karn's rule). Ends the backoff.
@@ -170,6 +182,7 @@ impl Rtt {
 
     /// The retransmission timer ran out: the timeout doubles (RFC 6298 section 5.5).
     pub fn back_off(&mut self) {
+        self.old_max = 0;
         self.shift = (self.shift + 1).min(BACKOFF_MAX);
         self.backoff = (self.backoff + 1).min(BACKOFF_MAX);
     }
@@ -191,15 +204,6 @@ impl Rtt {
         self.backoff = backoff;
     }
 
-    /// The retransmission timeout as TCP_INFO tells it: while the round trip is unknown, without the bound that timers have.
-    #[must_use]
-    pub fn told_rto(&self, sysctl: &Sysctl) -> Duration {
-        if self.srtt8 == 0 && self.shift == 0 {
-            return Duration::from_micros(u64::from(self.rttvar));
-        }
-        self.rto(sysctl)
-    }
-
     /// The retransmission of the last timeout could not leave this host: that one does not double.
     pub const fn take_back_backoff(&mut self) {
         self.shift = self.shift.saturating_sub(1);
@@ -211,11 +215,13 @@ impl Rtt {
     pub fn revert_backoff(&mut self) {
         self.backoff = self.backoff.saturating_sub(1);
         self.shift = self.backoff.min(BACKOFF_MAX);
+        self.old_max = 0;
     }
 
     /// The timeout returns to what the estimate says.
     pub const fn reset_backoff(&mut self) {
         (self.shift, self.backoff) = (0, 0);
+        self.old_max = 0;
     }
 
     /// Doublings since the last sample, probes of the window counted (`icsk_backoff`).
@@ -224,10 +230,20 @@ impl Rtt {
         self.backoff
     }
 
-    /// The retransmission timeout with the doublings in force.
+    /// The retransmission timeout with the doublings in force (`icsk_rto`). Before the first of samples and doublings nothing bounds it
+    /// (`TCP_TIMEOUT_FALLBACK`).
     #[must_use]
     pub fn rto(&self, sysctl: &Sysctl) -> Duration {
-        Duration::from_micros(self.base_us(sysctl) << self.shift).min(self.rto_max(sysctl))
+        if self.srtt8 == 0 && self.shift == 0 {
+            return Duration::from_micros(u64::from(self.rttvar));
+        }
+        Duration::from_micros(self.base_us(sysctl) << self.shift).min(self.bound(sysctl))
+    }
+
+    /// The same as a timer counts it: by the bound in force.
+    #[must_use]
+    pub fn rto_of_timer(&self, sysctl: &Sysctl) -> Duration {
+        self.rto(sysctl).min(self.rto_max(sysctl))
     }
 
     /// The retransmission timeout without doublings (`__tcp_set_rto`).
@@ -240,7 +256,7 @@ impl Rtt {
         // RFC 6298 section 2.3: at least one tick of the clock is added.
         let granularity = sysctl.clock_resolution_ns.div_ceil(1_000);
         let us = u64::from(self.srtt8 >> 3) + u64::from(self.rttvar.max(granularity));
-        us.min(self.rto_max(sysctl).as_micros() as u64)
+        us.min(self.bound(sysctl).as_micros() as u64)
     }
 
     /// Smoothed RTT (`tcpi_rtt`).

@@ -497,7 +497,7 @@ impl Conn {
 
     fn path_info(&self, info: &mut TcpInfo, cx: &Cx<'_>) {
         let path = &self.path;
-        info.rto = micros(path.rtt.told_rto(cx.sysctl));
+        info.rto = micros(path.rtt.rto(cx.sysctl));
         info.rtt = micros(path.rtt.srtt().unwrap_or_default());
         info.rttvar = micros(path.rtt.mdev());
         info.min_rtt = path.rtt.min_rtt().map_or(u32::MAX, micros);

@@ -132,6 +132,29 @@ fn bounds_of_a_socket_may_be_those_of_any_setting() {
     assert_eq!((rtt.rto_min_us(&sysctl), rtt.rto_max(&sysctl)), (262_140_000, Duration::from_secs(120)));
 }
 
+#[test]
+fn another_bound_counts_for_timers_at_once_and_for_the_timeout_later() {
+    let mut world = World::new();
+    let sysctl = &world.sysctl.clone();
+    let (second, mut rtt) = (Duration::from_secs(1), Rtt::new());
+    rtt.set_bounds(RtoBounds::new(0, 120_000));
+    rtt.fall_back();
+    rtt.set_bounds(RtoBounds::new(0, 1_000));
+    assert_eq!((rtt.rto(sysctl), rtt.rto_of_timer(sysctl)), (3 * second, second), "it was never bound");
+    rtt.back_off();
+    assert_eq!((rtt.rto(sysctl), rtt.rto_of_timer(sysctl)), (second, second));
+    // A higher one, and a third before anything was computed by it.
+    rtt.set_bounds(RtoBounds::new(0, 120_000));
+    rtt.set_bounds(RtoBounds::new(0, 2_000));
+    assert_eq!((rtt.rto(sysctl), rtt.rto_of_timer(sysctl)), (second, second));
+    rtt.back_off();
+    assert_eq!(rtt.rto(sysctl), 2 * second);
+    rtt.set_bounds(RtoBounds::new(0, 1_000));
+    assert_eq!((rtt.rto(sysctl), rtt.rto_of_timer(sysctl)), (2 * second, second));
+    rtt.sample(&world.cx(Instant::ZERO), 2 * second, 1, 2);
+    assert_eq!(rtt.rto(sysctl), second);
+}
+
 proptest! {
     #[test]
     fn the_timeout_is_always_within_its_bounds(

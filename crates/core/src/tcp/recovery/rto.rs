@@ -172,7 +172,7 @@ impl Env<'_, '_> {
 
     /// After a timeout the next one counts from now, whatever the pace holds back (the end of `tcp_retransmit_timer`).
     pub(in crate::tcp) fn restart_rto(&mut self) {
-        let rto = self.path.rtt.rto(self.cx.sysctl);
+        let rto = self.path.rtt.rto_of_timer(self.cx.sysctl);
         self.timer.set(self.cx, TimerKind::Rto, self.cx.now + rto);
     }
 }

@@ -21,7 +21,7 @@ impl Sender {
         tx.below.on_left();
         match self.timer.get() {
             Some((TimerKind::Rto, at)) => {
-                let due = cx.now + path.rtt.rto(cx.sysctl);
+                let due = cx.now + path.rtt.rto_of_timer(cx.sysctl);
                 let late = |head: &Sent| {
                     tx.below.left_last(head.number) && cx.now.since(head.sent_at) >= TIMEOUT_MIN
                 };

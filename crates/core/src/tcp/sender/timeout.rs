@@ -43,7 +43,7 @@ impl Sender {
             return false;
         }
         path.rtt.revert_backoff();
-        let at = head.sent_at + path.rtt.rto(cx.sysctl);
+        let at = head.sent_at + path.rtt.rto_of_timer(cx.sysctl);
         let over = at <= cx.now;
         if !over {
             self.timer.set(cx, TimerKind::Rto, at);
