@@ -271,7 +271,7 @@ impl Rack {
         }
         self.noted.advanced = false;
         let Some(wait) = self.detect(e, ca, reorder, now) else { return false };
-        let rto = e.path.rtt.rto(e.cx.sysctl);
+        let rto = e.path.rtt.rto_of_timer(e.cx.sysctl);
         e.timer.set(e.cx, TimerKind::Reorder, e.cx.now + (wait + TIMEOUT_MIN).min(rto));
         true
     }
@@ -331,25 +331,37 @@ impl Rack {
 
     /// When the last of the undecided first transmissions before `sent_at` left; `sent_at` where it is hard to find.
     fn last_first(&self, flight: &Flight) -> Instant {
-        let mut bound = self.firsts_end.min(flight.tx.nxt());
-        for _ in 0..WALK_MAX {
-            let Some((start, sent)) = flight.last_unsacked_below(bound) else { break };
-            if !sent.has(OFF_THE_LIST) && !sent.departure().is_after(self.sent()) {
-                return sent.sent_at;
-            }
-            bound = start;
+        let before = |sent: &Sent| !sent.departure().is_after(self.sent());
+        let last = undecided_first_below(flight, self.firsts_end, before);
+        last.map_or(self.sent_at, |(_, sent)| sent.sent_at)
+    }
+
+    /// What went again at the time of what arrived is not judged where a first transmission that left before it was not sent before that:
+    /// Linux walks one list, in the order in which all of them left, as far as the first such (`tcp_rack_detect_loss`). Only what counts as
+    /// earlier than it was can be behind one and yet before what arrived. If any is, the last that left before it is.
+    fn is_behind_a_later_first(&self, flight: &Flight, resent: &Resent) -> bool {
+        if resent.left.at != self.sent_at || !(resent.left.late || self.noted.late) {
+            return false;
         }
-        self.sent_at
+        undecided_first_below(flight, resent.nxt, |_| true).is_some_and(|(start, sent)| {
+            !sent_after((self.sent(), self.end_seq), (sent.departure(), start + sent.span()))
+        })
     }
 
     /// The same for retransmissions. Pieces of one that a SACK block has cut left at one time, so that their ends tell which of them the
     /// piece that arrived leaves behind.
     fn judge_resent(&mut self, e: &mut Env<'_, '_>, now: Instant, patience: Duration) -> Option<Instant> {
+        let mut free_below = None;
         while let Some(&resent) = self.resent.as_ref()?.out.front() {
             if let Some((start, end)) = piece(e.flight, &resent, resent.start) {
                 if !sent_after((self.sent(), self.end_seq), (resent.left, end)) {
                     return None;
                 }
+                // What one error has sent again has the same first transmissions before it: they are looked at once.
+                if free_below != Some(resent.nxt) && self.is_behind_a_later_first(e.flight, &resent) {
+                    return None;
+                }
+                free_below = Some(resent.nxt);
                 if resent.left.at + patience > now {
                     return Some(self.last_resent(e.flight));
                 }
@@ -475,6 +487,20 @@ impl Rack {
     pub const fn reo_wnd_steps(&self) -> u8 {
         self.steps
     }
+}
+
+/// The last record below `bound` that was sent once, is undecided and `fits`; `None` also where it is hard to find.
+fn undecided_first_below(flight: &Flight, bound: u64, fits: impl Fn(&Sent) -> bool) -> Option<(u64, &Sent)> {
+    let mut bound = bound.min(flight.tx.nxt());
+    for _ in 0..WALK_MAX {
+        steps::step();
+        let (start, sent) = flight.last_unsacked_below(bound)?;
+        if !sent.has(OFF_THE_LIST) && fits(sent) {
+            return Some((start, sent));
+        }
+        bound = start;
+    }
+    None
 }
 
 /// Records in `from..to` that are not sacked, in order: those that are, however many pieces a peer makes of them, are passed over together.
