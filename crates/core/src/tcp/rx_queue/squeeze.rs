@@ -173,6 +173,10 @@ impl Tail {
             && let Some(chunk) = chunks.next()
         {
             chunk.truesize = copies(chunk.truesize() / Truesize::squeezed(SQUEEZED_MAX).bytes());
+            if at == self.bytes {
+                // Nothing has come behind it.
+                chunk.truesize = chunk.truesize.and(Truesize::squeezed(at));
+            }
         }
         for chunk in chunks {
             let full = at / SQUEEZED_MAX;

@@ -418,6 +418,21 @@ fn a_second_squeeze_begins_within_a_segment() {
     );
 }
 
+/// The same where nothing has come behind the short copy: it is copied alone, and is charged as before.
+#[test]
+fn a_short_copy_that_is_the_last_keeps_its_charge() {
+    let mut q = RxQueue::new(BASE);
+    let ratio = Ratio::measured(1_400, 2_304);
+    let mut at = BASE;
+    for len in [40, 1_400, 1_400, 1_000] {
+        q.enqueue(at, one(at, at + len), false);
+        at += len;
+    }
+    for gone in [4, 1, 1] {
+        assert_eq!((q.squeeze(ratio, 100_000), q.truesize()), (gone, 4_352 + 832), "3,776 and 64 bytes");
+    }
+}
+
 /// Who repeats one byte of a buffer of many pieces has that one looked at.
 #[test]
 fn a_repeated_piece_does_not_have_those_behind_it_looked_at() {
