@@ -82,6 +82,8 @@ impl Conn {
     fn complete_active_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
         self.settle(cx, seg);
         self.rest.stats.last_ack_recv = cx.now;
+        // Of a connection before this one (`tcp_ack`).
+        self.app.soft_error = None;
         // RFC 3168 section 6.1.1: the answer to an ECN-setup SYN carries ECE and not CWR.
         let asked = self.out.ecn_asked.ever();
         self.peer.ecn = asked && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::CWR);
