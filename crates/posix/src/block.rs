@@ -34,7 +34,7 @@ pub(crate) struct Progress {
     pub(crate) data: BytesMut,
     /// What it has beside its files.
     pub(crate) holds: Holds,
-    /// The association that it began, or waits for.
+    /// The association that it began, or waits for; the connection whose data a splice() waits for.
     pub(crate) assoc: Option<SocketId>,
     /// Bytes that a read waits for, as SO_RCVLOWAT was when it began.
     pub(crate) target: Option<usize>,
@@ -121,7 +121,9 @@ impl Waiting {
 
     /// Whoever waits for this connection has lost it, whatever its socket will be.
     pub(crate) fn cut(&mut self, conn: SocketId) {
-        self.blocked.iter_mut().filter(|b| b.on == Some(conn)).for_each(|b| b.cut = true);
+        // A splice() is woken by its pipe, too, and so by no socket alone.
+        let waits = |b: &&mut Blocked| b.on == Some(conn) || b.progress.assoc == Some(conn);
+        self.blocked.iter_mut().filter(waits).for_each(|b| b.cut = true);
     }
 
     /// A call waits for this association.
@@ -195,7 +197,8 @@ impl Host {
         let answer = match call {
             _ if !same => Err(Errno::EBADF),
             Call::Recv { .. } if blocked.cut => self.after_cut(call, progress).map(Some),
-            Call::Connect { .. } if blocked.cut => Err(Errno::EPIPE),
+            // Why is for SO_ERROR to tell (`sk_wait_data`, `inet_wait_for_connect`).
+            Call::Connect { .. } | Call::Splice { .. } if blocked.cut => Err(Errno::EPIPE),
             _ => self.attempt(call, progress),
         };
         self.give_back(&answer, progress);

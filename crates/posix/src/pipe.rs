@@ -1,7 +1,7 @@
 //! Pipes in memory, and splice(2) between them and sockets.
 use crate::abi::{
-    EPOLLERR, EPOLLHUP, MSG_DONTWAIT, MSG_PEEK, O_APPEND, O_CLOEXEC, O_DIRECT, O_NONBLOCK, SPLICE_F_MORE,
-    SPLICE_F_NONBLOCK,
+    EPOLLERR, EPOLLHUP, MSG_DONTWAIT, MSG_MORE, MSG_PEEK, O_APPEND, O_CLOEXEC, O_DIRECT, O_NONBLOCK,
+    SPLICE_F_MORE, SPLICE_F_NONBLOCK,
 };
 use crate::block::Progress;
 use crate::call::{Call, Fd, Piece, RecvKind, Reply, Room, SendKind};
@@ -406,6 +406,7 @@ impl Host {
             return Ok(Some(Reply { sigpipe: true, ..Reply::fail(Errno::EPIPE) }));
         }
         let room = self.pipes.room(to);
+        p.assoc = None;
         if room == 0 {
             return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
         }
@@ -430,6 +431,8 @@ impl Host {
         let rooms = vec![Room::new(want)];
         let call = Call::Recv { fd, kind: RecvKind::Recv, rooms, flags: flags | wait, control_len: 0 };
         let peek_off = self.files.sock(fd)?.peek_off();
+        // Its wait ends with the connection that it waits for; that for room in the pipe does not.
+        p.assoc = conn;
         let Some(reply) = self.attempt(&call, p)? else { return Ok(None) };
         // Of TCP it is no read that moves the place of the next peek (`tcp_read_sock`).
         if let (Some(_), Some(place)) = (conn, peek_off) {
@@ -478,6 +481,9 @@ impl Host {
 
     /// To a socket (`splice_to_socket`).
     fn splice_out_now(&mut self, from: PipeId, fd: Fd, len: usize, flags: u32, p: &mut Progress) -> Answer {
+        if let Some(answer) = self.splice_fast(from, fd, len, flags, p)? {
+            return answer;
+        }
         let sock = self.files.sock(fd)?;
         let (timeout, kind, tcp) = (sock.knobs.sndtimeo, sock.kind, sock.is_tcp());
         let nonblocking = sock.nonblocking || timeout.is_some_and(|t| t.is_zero());
@@ -500,12 +506,13 @@ impl Host {
             return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
         }
         let (Kind::Conn(id), true) = (kind, tcp) else {
+            if tcp && p.done > 0 {
+                // It was dissolved. The next of the writes that this is made of has its error, which nobody is told (`splice_to_socket`).
+                let sigpipe = self.files.sock_mut(fd)?.take_error().is_none();
+                return Ok(Some(Reply { sigpipe, ..Reply::ok(p.done as i64) }));
+            }
             return self.splice_message(from, fd, n, nonblocking, p);
         };
-        // What comes after a part was written is the next call's to tell.
-        if p.done > 0 && self.stack.tcp_ready(self.now, id).contains(Ready::ERR) {
-            return Ok(Some(Reply::ok(p.done as i64)));
-        }
         match self.splice_send(from, id, n, flags & SPLICE_F_MORE as u32 != 0) {
             Ok(sent) => {
                 self.grow_zerocopy(fd);
@@ -514,10 +521,10 @@ impl Host {
             }
             Err(Error::WouldBlock) if p.done == 0 && nonblocking => return Err(Errno::EAGAIN),
             Err(Error::WouldBlock) => {}
-            Err(_) if p.done > 0 => return Ok(Some(Reply::ok(p.done as i64))),
             Err(e) => {
                 let errno = Errno::from(e);
-                return Ok(Some(Reply { sigpipe: errno == Errno::EPIPE, ..Reply::fail(errno) }));
+                let reply = if p.done > 0 { Reply::ok(p.done as i64) } else { Reply::fail(errno) };
+                return Ok(Some(Reply { sigpipe: errno == Errno::EPIPE, ..reply }));
             }
         }
         let done = p.done == len || self.pipes.waiting(from) == 0;
@@ -528,6 +535,43 @@ impl Host {
             self.stack.tcp_expect_write(self.now, id, true)?;
         }
         p.wait(self.now, timeout)
+    }
+
+    /// The first write where connect() was deferred (`tcp_sendmsg_fastopen`), which waits for the handshake whatever the SYN takes: until it
+    /// comes back the pipe keeps all. `None` where it has, and where there is nothing to open.
+    fn splice_fast(
+        &mut self,
+        from: PipeId,
+        fd: Fd,
+        len: usize,
+        flags: u32,
+        p: &mut Progress,
+    ) -> Result<Option<Answer>, Errno> {
+        let kind = self.files.sock(fd)?.kind;
+        let deferred = matches!(kind, Kind::Conn(id) if self.stack.tcp_is_deferred(id));
+        let n = len.min(self.pipes.waiting(from));
+        if n == 0 || !(deferred || p.fast) {
+            return Ok(None);
+        }
+        let data = Bytes::copy_from_slice(self.pipes.get(from)?.data.get(..n).unwrap_or_default());
+        let flags = if flags & SPLICE_F_MORE as u32 != 0 { MSG_MORE } else { 0 };
+        let data = vec![Piece::Data(data)];
+        let write =
+            Write::of(&Call::Send { fd, kind: SendKind::Send, data, flags, to: None, control: Vec::new() })?;
+        p.fast = true;
+        match self.send_fast(&write, p) {
+            Ok(Some(Ok(None))) => Ok(Some(Ok(None))),
+            Ok(_) => {
+                // Whether its time is over or not, what follows has its own.
+                self.pipes.get(from)?.take(p.done);
+                (p.fast, p.first) = (false, p.done == 0);
+                Ok(None)
+            }
+            Err(errno) => {
+                (p.done, p.fast) = (0, false);
+                Ok(Some(Ok(Some(write.fail(errno)))))
+            }
+        }
     }
 
     /// The time of a splice() to a socket is over. Each of the writes that it is made of waits as long (`splice_to_socket`): one that has
