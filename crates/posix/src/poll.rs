@@ -56,7 +56,8 @@ impl Host {
             }
             File::Socket(sock) if sock.sctp.is_some() => Some(self.sctp_readiness(fd)),
             File::Socket(sock) => {
-                let (kind, stream, shut) = (sock.kind, sock.stream, sock.shut);
+                let (kind, stream) = (sock.kind, sock.stream);
+                let shut = sock.shut | self.shut_since(kind);
                 let queued = sock.knobs.feedback.as_ref().is_some_and(|f| f.has_entries());
                 let failed = sock.error.is_some() || queued;
                 // Of datagram sockets alone (`datagram_poll`).
@@ -74,6 +75,7 @@ impl Host {
                     bits |= READING | EPOLLRDHUP;
                 }
                 if shut == 3 {
+                    // By whichever came before the connection, and whichever on it.
                     bits |= EPOLLHUP;
                 }
                 // Of a listener nothing is told but who waits (`inet_csk_listen_poll`).
@@ -83,6 +85,13 @@ impl Host {
                 Some(if asked && bits & EPOLLERR != 0 { bits | EPOLLPRI } else { bits })
             }
         }
+    }
+
+    /// The directions of a connection that are shut down, reading by the peer, too, in the bits of [`Sock::shut`](crate::files::Sock).
+    fn shut_since(&self, kind: Kind) -> u8 {
+        let Kind::Conn(id) = kind else { return 0 };
+        let [read, write] = self.stack.tcp_is_shut(id).map(u8::from);
+        read | write << 1
     }
 
     /// An error alone is nothing to read, and datagrams are written to a band too (`datagram_poll`).

@@ -318,6 +318,15 @@ impl Stack {
         }
     }
 
+    /// Which directions of a connection are shut down, reading and writing; for reading, by the peer, too.
+    #[must_use]
+    pub fn tcp_is_shut(&self, id: SocketId) -> [bool; 2] {
+        match self.sockets.get(id).map(|e| &e.socket) {
+            Some(Socket::Tcp(conn)) => conn.is_shut(),
+            _ => [false; 2],
+        }
+    }
+
     /// The SYN of an active open waits for the first write (TCP_FASTOPEN_CONNECT).
     #[must_use]
     pub fn tcp_is_deferred(&self, id: SocketId) -> bool {

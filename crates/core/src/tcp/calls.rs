@@ -482,12 +482,17 @@ impl Conn {
         ready
     }
 
+    /// The directions that are shut down, reading and writing (`sk_shutdown`).
+    pub(crate) const fn is_shut(&self) -> [bool; 2] {
+        [self.app.rcv_shutdown || self.rx.fin_reached(), self.app.snd_shutdown]
+    }
+
     /// Level readiness, for who does not ask for room (`tcp_recvmsg_locked`).
     #[must_use]
     pub fn ready(&self, cx: &Cx<'_>) -> Ready {
         let mut ready = Ready::NONE;
-        let rcv_over = self.app.rcv_shutdown || self.rx.fin_reached();
-        let over = self.state == State::Close || (rcv_over && self.app.snd_shutdown);
+        let [rcv_over, snd_over] = self.is_shut();
+        let over = self.state == State::Close || (rcv_over && snd_over);
         if self.app.error.is_some() {
             ready.insert(Ready::ERR);
         }
