@@ -379,11 +379,25 @@ impl Host {
         }
         // Below zero is below the smallest.
         let clamp = if n == 0 { 0 } else { u32::try_from(n).unwrap_or(0).max(CLAMP_MIN) };
+        let old = self.files.sock(fd)?.options.window_clamp;
         self.change(fd, |o| o.window_clamp = clamp)?;
         match self.conn(fd)? {
             Some(id) => Ok(self.stack.tcp_clamp_window(self.now, id)?),
-            None => Ok(()),
+            None => self.clamp_residue(fd, old, clamp),
         }
+    }
+
+    /// The bound that a dissolved connection had for its window follows, as that of a connection does (`tcp_set_window_clamp`).
+    fn clamp_residue(&mut self, fd: Fd, old: u32, clamp: u32) -> Result<(), Errno> {
+        if let Some(residue) = self.files.sock_mut(fd)?.knobs.residue.as_mut().filter(|_| clamp != 0) {
+            let info = &mut residue.info;
+            info.rcv_ssthresh = match clamp < old {
+                true => info.rcv_ssthresh.min(clamp),
+                false if clamp > old => info.rcv_ssthresh.max(info.rcv_wnd.min(clamp)),
+                false => info.rcv_ssthresh,
+            };
+        }
+        Ok(())
     }
 
     fn set_congestion(&mut self, fd: Fd, value: &Value<'_>) -> Result<(), Errno> {
