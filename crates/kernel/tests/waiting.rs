@@ -164,6 +164,19 @@ const TCP: &[Waits] = &[
         let (a, b) = s.connected(port);
         (a, b, poll(a, POLLIN))
     }),
+    ("splice from a socket", |s, port| {
+        let ((a, b), (_, w)) = (s.connected(port), pipe(s));
+        (a, b, splice(a, w, 10))
+    }),
+    ("splice from a socket to a full pipe", |s, port| {
+        let ((a, b), (_, w)) = (s.connected(port), pipe(s));
+        s.done(write(w, 65_536));
+        (a, b, splice(a, w, 10))
+    }),
+    ("splice from an empty pipe to a socket", |s, port| {
+        let ((a, b), (r, _)) = (s.connected(port), pipe(s));
+        (a, b, splice(r, a, 10))
+    }),
 ];
 
 const OPENING: &[Waits] = &[
@@ -178,6 +191,15 @@ const OPENING: &[Waits] = &[
     ("send before the handshake", |s, port| {
         let fd = opening(s, port);
         (fd, -1, send(fd, 3))
+    }),
+    ("splice before the handshake", |s, port| {
+        let (fd, (_, w)) = (opening(s, port), pipe(s));
+        (fd, -1, splice(fd, w, 10))
+    }),
+    ("splice to before the handshake", |s, port| {
+        let (fd, (r, w)) = (opening(s, port), pipe(s));
+        s.done(write(w, 10));
+        (fd, -1, splice(r, fd, 10))
     }),
     ("connect beside another", |s, port| {
         let fd = opening(s, port);
@@ -231,6 +253,16 @@ const PIPES: &[Waits] = &[
         (w, r, poll(w, POLLOUT))
     }),
 ];
+
+/// The ends of a pipe, to read and to write.
+fn pipe(s: &mut dyn Side) -> (Fd, Fd) {
+    s.done(Call::Pipe { flags: 0 }).pipe.expect("two ends")
+}
+
+/// From a socket into a pipe, or the other way round.
+const fn splice(fd_in: Fd, fd_out: Fd, len: usize) -> Call {
+    Call::Splice { fd_in, off_in: None, fd_out, off_out: None, len, flags: 0 }
+}
 
 /// A socket that must wait, with a connect() under way.
 fn opening(s: &mut dyn Side, port: u16) -> Fd {

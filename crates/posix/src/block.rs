@@ -34,7 +34,7 @@ pub(crate) struct Progress {
     pub(crate) data: BytesMut,
     /// What it has beside its files.
     pub(crate) holds: Holds,
-    /// The association that it began, or waits for; the connection whose data a splice() waits for.
+    /// The association that it began, or waits for; the connection that a splice() waits for.
     pub(crate) assoc: Option<SocketId>,
     /// Bytes that a read waits for, as SO_RCVLOWAT was when it began.
     pub(crate) target: Option<usize>,
@@ -198,7 +198,8 @@ impl Host {
             _ if !same => Err(Errno::EBADF),
             Call::Recv { .. } if blocked.cut => self.after_cut(call, progress).map(Some),
             // Why is for SO_ERROR to tell (`sk_wait_data`, `inet_wait_for_connect`).
-            Call::Connect { .. } | Call::Splice { .. } if blocked.cut => Err(Errno::EPIPE),
+            Call::Connect { .. } if blocked.cut => Err(Errno::EPIPE),
+            Call::Splice { fd_in, .. } if blocked.cut && self.files.sock(*fd_in).is_ok() => Err(Errno::EPIPE),
             _ => self.attempt(call, progress),
         };
         self.give_back(&answer, progress);

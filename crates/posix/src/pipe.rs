@@ -406,8 +406,8 @@ impl Host {
             return Ok(Some(Reply { sigpipe: true, ..Reply::fail(Errno::EPIPE) }));
         }
         let room = self.pipes.room(to);
-        p.assoc = None;
         if room == 0 {
+            (p.assoc, p.deadline) = (None, None);
             return if patient { p.wait(self.now, None) } else { Err(Errno::EAGAIN) };
         }
         // What is there is enough, whatever SO_RCVLOWAT says; where there is nothing, whoever waits looks again.
@@ -420,8 +420,12 @@ impl Host {
         {
             return self.splice_nothing(fd, id).map(Some);
         }
-        // The socket is asked with its own waits, though this call may have waited for the pipe.
-        let hasty = sock.nonblocking || sock.knobs.rcvtimeo.is_some_and(|t| t.is_zero());
+        // The socket is asked with its own waits, though this call may have waited for the pipe: as they are when it is asked first.
+        let timeout = sock.knobs.rcvtimeo;
+        let hasty = p.assoc.is_none() && (sock.nonblocking || timeout.is_some_and(|t| t.is_zero()));
+        if p.begun && conn.is_some() && p.assoc.is_none() {
+            p.deadline = timeout.map(|t| self.now + t);
+        }
         let wait = if hasty { MSG_DONTWAIT } else { 0 };
         let (want, flags) = match there.map(|n| usize::try_from(n).unwrap_or(usize::MAX)) {
             Some(0) => (len.min(1), MSG_PEEK),
@@ -486,7 +490,8 @@ impl Host {
         }
         let sock = self.files.sock(fd)?;
         let (timeout, kind, tcp) = (sock.knobs.sndtimeo, sock.kind, sock.is_tcp());
-        let nonblocking = sock.nonblocking || timeout.is_some_and(|t| t.is_zero());
+        // As it was when the socket was asked first; this call may have waited for the pipe before.
+        let nonblocking = p.assoc.is_none() && (sock.nonblocking || timeout.is_some_and(|t| t.is_zero()));
         if p.over()
             && let Some(end) = self.splice_out_ends(p, timeout)
         {
@@ -534,6 +539,9 @@ impl Host {
         if self.waits_to_connect(fd, id) {
             self.stack.tcp_expect_write(self.now, id, true)?;
         }
+        if p.assoc.replace(id).is_none() && p.begun {
+            p.deadline = timeout.map(|t| self.now + t);
+        }
         p.wait(self.now, timeout)
     }
 
@@ -547,20 +555,25 @@ impl Host {
         flags: u32,
         p: &mut Progress,
     ) -> Result<Option<Answer>, Errno> {
-        let kind = self.files.sock(fd)?.kind;
+        let sock = self.files.sock(fd)?;
+        let (kind, hasty) = (sock.kind, sock.nonblocking || sock.knobs.sndtimeo.is_some_and(|t| t.is_zero()));
         let deferred = matches!(kind, Kind::Conn(id) if self.stack.tcp_is_deferred(id));
         let n = len.min(self.pipes.waiting(from));
         if n == 0 || !(deferred || p.fast) {
             return Ok(None);
         }
         let data = Bytes::copy_from_slice(self.pipes.get(from)?.data.get(..n).unwrap_or_default());
-        let flags = if flags & SPLICE_F_MORE as u32 != 0 { MSG_MORE } else { 0 };
+        let more = if flags & SPLICE_F_MORE as u32 != 0 { MSG_MORE } else { 0 };
+        let flags = if hasty && !p.fast { more | MSG_DONTWAIT } else { more };
         let data = vec![Piece::Data(data)];
         let write =
             Write::of(&Call::Send { fd, kind: SendKind::Send, data, flags, to: None, control: Vec::new() })?;
         p.fast = true;
         match self.send_fast(&write, p) {
-            Ok(Some(Ok(None))) => Ok(Some(Ok(None))),
+            Ok(Some(Ok(None))) => {
+                p.assoc = kind.id();
+                Ok(Some(Ok(None)))
+            }
             Ok(_) => {
                 // Whether its time is over or not, what follows has its own.
                 self.pipes.get(from)?.take(p.done);
@@ -581,7 +594,7 @@ impl Host {
             0 => Some(Err(if p.interrupted { Errno::EINTR } else { Errno::EAGAIN })),
             done if p.first || p.interrupted => Some(Ok(Reply::ok(done as i64))),
             _ => {
-                (p.first, p.expired) = (true, false);
+                (p.first, p.expired, p.assoc) = (true, false, None);
                 p.deadline = timeout.map(|t| self.now + t);
                 None
             }
