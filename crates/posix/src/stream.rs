@@ -215,19 +215,30 @@ impl Host {
         let nonblocking = sock.nonblocking;
         match sock.kind {
             Kind::Listener(_) | Kind::Udp(_) => Err(Errno::EISCONN),
-            // The SYN waits for the first write.
-            Kind::Conn(id) if self.stack.tcp_is_deferred(id) => Err(Errno::EISCONN),
+            // The SYN waits for the first write, and so does who may wait.
+            Kind::Conn(id) if self.stack.tcp_is_deferred(id) => {
+                p.fast = true;
+                self.connect_result(fd, id, nonblocking, Errno::EISCONN, p)
+            }
             // Who waits already goes on waiting (`inet_wait_for_connect`).
             Kind::Conn(_) if sock.attempt == Attempt::Spoilt && !p.begun => Err(Errno::EINVAL),
             Kind::Conn(id) if sock.attempt != Attempt::None => {
                 // Who waits for what another call began is told so, however long that was (`__inet_stream_connect`).
-                let still = if p.first { Errno::EINPROGRESS } else { Errno::EALREADY };
+                let still = match (p.first, p.fast) {
+                    (true, _) => Errno::EINPROGRESS,
+                    (_, true) => Errno::EISCONN,
+                    _ => Errno::EALREADY,
+                };
                 self.connect_result(fd, id, nonblocking, still, p)
             }
+            // Another call that waited for the handshake, too, was answered first.
+            Kind::Conn(_) if p.begun => Ok(Some(Reply::ok(0))),
             Kind::Conn(_) => Err(Errno::EISCONN),
             // shutdown() has dissolved what it waited for, and left the reason.
             Kind::Fresh if p.begun => {
                 let error = self.files.sock_mut(fd)?.take_error();
+                // Who tells that dissolves it once more (`__inet_stream_connect`: `sock_error`).
+                self.disconnect(fd)?;
                 Err(error.unwrap_or(Errno::ECONNABORTED))
             }
             Kind::Fresh => {
@@ -355,13 +366,15 @@ impl Host {
                 p.wait(self.now, timeout)
             }
             Ok(State::Close) | Err(_) => {
-                let error = self.stack.take_error(id).map_or(Errno::ECONNABORTED, Errno::from);
+                // What reading the error queue has left is the socket's (`sock_dequeue_err_skb`).
+                let error = self.files.sock_mut(fd)?.take_error();
+                let error = error.or_else(|| self.stack.take_error(id).map(Errno::from));
                 // A connect() that has told its failure leaves a socket that can try again (`tcp_disconnect`).
                 self.waiting.cut(id);
                 self.forget(fd, Some(id))?;
                 self.files.sock_mut(fd)?.shut = 0;
                 self.wake_fd(fd, ANY);
-                Err(error)
+                Err(error.unwrap_or(Errno::ECONNABORTED))
             }
             Ok(_) => {
                 self.files.sock_mut(fd)?.attempt = Attempt::None;

@@ -70,6 +70,34 @@ fn a_write_that_connects_is_over_when_its_socket_is_dissolved() {
     }
 }
 
+/// A call on a socket, and its result.
+type Told = (fn(Fd) -> Call, i64);
+
+/// Whoever waits for a handshake is told how it ended, whoever began it and whoever is told first (`__inet_stream_connect`).
+#[test]
+fn all_who_wait_for_a_handshake_are_told_of_its_end() {
+    let fast = |fd| {
+        let Call::Send { kind, data, control, .. } = send(fd, b"abc", 0) else { unreachable!() };
+        let to = Some(Name::Inet(at(B, 80)));
+        Call::Send { fd, kind, data, flags: MSG_FASTOPEN, to, control }
+    };
+    let opens = |fd| connect(fd, B, 80);
+    let calls: [[Told; 2]; 4] =
+        [[(opens, 0), (opens, 0)], [(opens, 0), (fast, 3)], [(fast, 3), (opens, 0)], [(fast, 3), (fast, 3)]];
+    for (round, [first, second]) in calls.into_iter().enumerate() {
+        let mut net = Net::new();
+        net.a.set_sysctl("net.ipv4.tcp_fastopen", "1").expect("a number");
+        listener(&mut net.b, 80);
+        let fd = stream(&mut net.a);
+        let waiting = [first, second].map(|(call, told)| (blocks(&mut net.a, call(fd)), told));
+        net.run(MS(100));
+        for (id, told) in waiting {
+            assert_eq!(came_to(&finished(&mut net.a, id)), (told, None, 0), "{round}");
+        }
+        assert_eq!(fails(&mut net.a, connect(fd, B, 80)), Errno::EISCONN, "who comes now is told");
+    }
+}
+
 #[test]
 fn who_waits_for_a_connection_that_is_dissolved_has_what_it_has() {
     let reset = Some(Errno::ECONNRESET.number());
