@@ -25,7 +25,6 @@ const DIFFERENT: &[(i32, i32, &str)] = &[
     (SOL_TCP, TCP_TIMESTAMP, "a clock"),
     (SOL_TCP, TCP_TX_DELAY, "no such delay"),
     (SOL_IP, IP_MULTICAST_IF, "no multicast"),
-    (SOL_IP, IP_MULTICAST_TTL, "no multicast"),
 ];
 
 fn text(host: &mut Host, fd: Fd, level: i32, name: i32) -> String {
