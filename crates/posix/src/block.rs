@@ -131,6 +131,13 @@ impl Waiting {
         self.blocked.iter().any(|b| b.progress.assoc == Some(assoc))
     }
 
+    /// A call waits to write to this descriptor. The one that goes on at the moment does not count.
+    fn writes_to(&self, to: Fd) -> bool {
+        self.blocked.iter().any(|b| {
+            matches!(&b.call, Call::Send { fd, .. } | Call::Splice { fd_out: fd, .. } if *fd == to) && !b.cut
+        })
+    }
+
     pub(crate) fn first_finished(&self) -> Option<CallId> {
         self.finished.first().map(|(id, ..)| *id)
     }
@@ -147,6 +154,12 @@ impl Waiting {
 }
 
 impl Host {
+    /// A call waits no more to write, of this descriptor's connection: nobody may be left who does (`sk_write_pending`).
+    pub(crate) fn end_wait_to_write(&mut self, fd: Fd, conn: SocketId) -> Result<(), Errno> {
+        let others = self.waiting.writes_to(fd);
+        Ok(self.stack.tcp_expect_write(self.now, conn, others)?)
+    }
+
     /// Lets the calls go on whose time is over.
     pub(crate) fn expire_blocked(&mut self) {
         let now = self.now;

@@ -153,13 +153,8 @@ impl Host {
         if to.is_some_and(|to| to.port() == 0) {
             return Err(Errno::EINVAL);
         }
-        if to.is_none() {
-            // A peer of IPv4 of an AF_INET6 socket is written to as if by its address (`udpv6_sendmsg`).
-            match self.stack.peer_addr(id) {
-                Err(_) => return Err(Errno::EDESTADDRREQ),
-                Ok(peer) if sock.v6 && peer.is_ipv4() && peer.port() == 0 => return Err(Errno::EINVAL),
-                Ok(_) => {}
-            }
+        if to.is_none() && self.stack.peer_addr(id).is_err() {
+            return Err(Errno::EDESTADDRREQ);
         }
         Ok(to)
     }
@@ -188,6 +183,11 @@ impl Host {
         }
         if write.has(MSG_OOB) && to_v4 && !matches!(write.to, Some(Name::Unspec(..))) {
             return Err(Errno::EOPNOTSUPP);
+        }
+        // A peer of IPv4 of an AF_INET6 socket is written to as if by its address (`udpv6_sendmsg`).
+        let nowhere = |peer: SocketAddr| peer.is_ipv4() && peer.port() == 0;
+        if sock.v6 && to.is_none() && self.stack.peer_addr(id).is_ok_and(nowhere) {
+            return Err(Errno::EINVAL);
         }
         if let Call::Send { kind: SendKind::Sendmsg, control, .. } = call {
             cmsg::check(control, (to_v4, sock.v6), |ip| self.is_ours(ip))?;

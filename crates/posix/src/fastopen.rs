@@ -58,7 +58,7 @@ impl Host {
             Kind::Conn(id) if sock.attempt != Attempt::None => {
                 let still = if p.first { Errno::EINPROGRESS } else { Errno::EALREADY };
                 if p.over() {
-                    self.stack.tcp_expect_write(self.now, id, false)?;
+                    self.end_wait_to_write(write.fd, id)?;
                 }
                 match self.connect_result(write.fd, id, nonblocking, still, p) {
                     // What went with the SYN counts where the wait for the rest is over.

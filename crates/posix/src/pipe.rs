@@ -496,7 +496,7 @@ impl Host {
             && let Some(end) = self.splice_out_ends(p, timeout)
         {
             if let (Kind::Conn(id), true) = (kind, tcp) {
-                self.stack.tcp_expect_write(self.now, id, false)?;
+                self.end_wait_to_write(fd, id)?;
             }
             return end.map(Some);
         }

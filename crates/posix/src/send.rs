@@ -46,11 +46,11 @@ impl Write {
         if pieces.len() > IOVECS_MAX {
             return Err(if *kind == SendKind::Sendmsg { Errno::EMSGSIZE } else { Errno::EINVAL });
         }
-        let readable = pieces.iter().position(|piece| matches!(piece, Piece::Bad(len) if *len > 0));
-        let bad = readable.is_some();
+        let first_bad = pieces.iter().position(|piece| matches!(piece, Piece::Bad(len) if *len > 0));
+        let bad = first_bad.is_some();
         let len = pieces.iter().fold(0_usize, |sum, piece| sum.saturating_add(piece.len())).min(BYTES_MAX);
         // What goes with a SYN ends where the first cannot be read (`tcp_send_syn_data`); no other call takes anything then.
-        let joined = joined(readable.and_then(|n| pieces.get(..n)).unwrap_or(pieces));
+        let joined = joined(first_bad.and_then(|n| pieces.get(..n)).unwrap_or(pieces));
         let plain = matches!(kind, SendKind::Write | SendKind::Writev);
         let data = joined.slice(..joined.len().min(BYTES_MAX));
         let strange = *kind == SendKind::Sendmsg && control.iter().any(is_strange);
@@ -214,7 +214,7 @@ impl Host {
         }
         if !patient || p.over() {
             if waits && p.begun {
-                self.stack.tcp_expect_write(self.now, id, false)?;
+                self.end_wait_to_write(write.fd, id)?;
             }
             let nothing = if p.interrupted { Errno::EINTR } else { Errno::EAGAIN };
             return if p.done > 0 { Ok(Some(Reply::ok(p.done as i64))) } else { Err(nothing) };

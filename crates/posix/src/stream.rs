@@ -439,7 +439,7 @@ impl Host {
                 Some(Box::new(self.residue_of_listener(fd, id)?))
             }
             Some(id) => {
-                self.files.sock_mut(fd)?.knobs.soft = self.stack.take_any_error(id);
+                self.files.sock_mut(fd)?.knobs.soft = self.stack.tcp_take_soft_error(id);
                 Some(Box::new(self.residue(fd, id)))
             }
             None => None,
@@ -480,7 +480,7 @@ impl Host {
                 self.give_port_back(fd)?;
                 // What nobody has asked for yet can still be asked for.
                 let error = self.stack.take_error(id).map(Errno::from);
-                let soft = self.stack.take_any_error(id);
+                let soft = self.stack.tcp_take_soft_error(id);
                 if matches!(state, Ok(State::Close | State::TimeWait) | Err(_)) {
                     self.stack.close(self.now, id)?;
                 } else {

@@ -216,6 +216,14 @@ impl Stack {
         }
     }
 
+    /// The latter alone.
+    pub fn tcp_take_soft_error(&mut self, id: SocketId) -> Option<Error> {
+        match self.sockets.get_mut(id).map(|e| &mut e.socket) {
+            Some(Socket::Tcp(conn)) => conn.take_soft_error(),
+            _ => None,
+        }
+    }
+
     /// Hands what ICMP said of a socket's connection before to its next one: SO_ERROR tells it, and an attempt that nobody answers ends by it;
     /// any acknowledgement takes it back. In Linux `sk_err_soft` outlives `tcp_disconnect`.
     ///

@@ -357,7 +357,7 @@ impl Stack {
         let owner = Owner::new(FlowId::of(id), datagram.charge());
         let (local, peer) = (datagram.local, datagram.peer);
         let Marks { tos, ttl, group_ttl, priority, unchecked } = marks;
-        // `ip_select_ttl`.
+        // `__ip_make_skb`, `ip6_sk_dst_hoplimit`.
         let ttl = if peer.ip().is_multicast() { Some(group_ttl) } else { ttl };
         let Ok(dst) = self.datagram_route(Some(local.ip()), peer.ip(), discovery) else {
             self.env.count.ip.out_no_routes += 1;
@@ -366,6 +366,11 @@ impl Stack {
             return;
         };
         self.env.count.udp.out_datagrams += 1;
+        if peer.is_ipv4() && peer.ip().is_multicast() && ttl == Some(0) {
+            // It is for this host alone (`ip_mc_output`), where groups have no members.
+            self.refund(owner, false, Origin::Queue);
+            return;
+        }
         let packet = Packet { priority, ..udp_packet(&dst, (datagram, unchecked), owner, self.now) };
         let fits = packet.len() + if peer.is_ipv4() { 20 } else { 40 } <= usize::from(dst.mtu);
         let params = OutputParams {

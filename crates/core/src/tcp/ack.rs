@@ -311,6 +311,7 @@ impl Work<'_, '_> {
         sample.sampled = self.ack.sampler.prior_delivered().is_some() && !reneged;
         sample.rate = e.path.rate.on_ack(self.ack.at, sample.delivered, &self.ack.sampler, min_rtt, reneged);
         sample.flow = e.flow();
+        sample.conserved = sample.flow.in_flight.saturating_add(sample.delivered);
     }
 
     /// Moves the window (`tcp_cong_control`).

@@ -531,7 +531,7 @@ impl Conn {
         self.app.soft_error.take()
     }
 
-    /// What is known of the peer's silence before anything was heard: the error of an attempt that nobody answers.
+    /// What ICMP said of a connection before this one, by which an attempt ends that nobody answers.
     pub const fn set_soft_error(&mut self, error: Error) {
         self.app.soft_error = Some(error);
     }

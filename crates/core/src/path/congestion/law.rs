@@ -150,6 +150,7 @@ impl Model<'_> {
             flow: *flow,
             state: self.state,
             delivered: acked,
+            conserved: flow.in_flight.saturating_add(acked),
             acked,
             lost,
             prior_in_flight: self.window.cwnd,

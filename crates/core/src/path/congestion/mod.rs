@@ -184,8 +184,9 @@ pub struct AckSample {
     pub state: CaState,
     /// Segments newly delivered, cumulatively or selectively.
     pub delivered: u32,
-    /// Segments that `flow.in_flight` and `delivered` together have beside whole ones, where bytes are counted: the first is rounded up.
-    pub rounded_up: u32,
+    /// Those and what is in flight after it: what may be in flight where as many leave as came. Of bytes, whole segments alone: a sender that
+    /// may fill up what is begun of a packet would have more in flight at each acknowledgement.
+    pub conserved: u32,
     /// Segments newly acknowledged cumulatively.
     pub acked: u32,
     /// Segments newly marked lost.
@@ -211,16 +212,6 @@ pub struct AckSample {
     pub ece: bool,
     /// First unacknowledged sequence number after it, counted from the ISN without wrapping.
     pub una: u64,
-}
-
-impl AckSample {
-    /// Segments in flight when as many have left as came. Never rounded up: a sender that may fill up what is begun of a packet would have more
-    /// in flight at each acknowledgement.
-    #[must_use]
-    pub const fn conserved(&self) -> u32 {
-        let all = self.flow.in_flight.saturating_add(self.delivered);
-        all.saturating_sub(self.rounded_up)
-    }
 }
 
 /// What a controller wants of its transport at the moment.

@@ -243,12 +243,11 @@ impl Controller {
         self.reopen(cx, flow, sacked.marks.cum);
         let rate = self.rate.on_ack(cx.now, delivered, &sampler, flow.min_rtt, reneged);
         let flow = self.complete(*flow, sacked.load);
-        let counted = flow.in_flight.saturating_add(delivered);
         let sample = AckSample {
             flow,
             state: self.state,
             delivered,
-            rounded_up: counted.saturating_sub(sacked.load.saturating_add(sacked.delivered) / unit),
+            conserved: sacked.load.saturating_add(sacked.delivered) / unit,
             acked: delivered,
             lost: self.units.lost.wrapping_sub(lost_before),
             prior_in_flight: sacked.before.div_ceil(unit),

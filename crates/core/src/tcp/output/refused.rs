@@ -2,6 +2,7 @@
 use crate::base::time::Duration;
 use crate::base::{Cx, Wait};
 use crate::packet::Owner;
+use crate::path::congestion::CaState;
 use crate::tcp::conn::Conn;
 use crate::tcp::recovery::rto::RESOURCE_PROBE_INTERVAL;
 use crate::tcp::segment::{Handed, Question};
@@ -14,9 +15,9 @@ const RESEND_WAIT_MIN: Duration = Duration::from_millis(10);
 
 impl Conn {
     /// The packet that [`Conn::output`] has just given never left: the queue below had no room (`congested`), or there was no way.
-    /// It is as if it had not been sent, and the flow is silent until an acknowledgement, a write or a timer, which for a retransmission comes soon. Want of room halves
-    /// the window, once per window (`tcp_transmit_skb`: `tcp_enter_cwr`). True where something that waited for this very packet to leave
-    /// may go once more.
+    /// It is as if it had not been sent, and the flow is silent until an acknowledgement, a write or a timer, which for a retransmission comes
+    /// soon. Want of room halves the window, once per window (`tcp_transmit_skb`: `tcp_enter_cwr`). True where something that waited for this
+    /// very packet to leave may go once more.
     pub fn on_refused(&mut self, cx: &mut Cx<'_>, handed: &Handed, congested: bool) -> bool {
         let charge = handed.charge;
         self.snd.room = Room::None;
@@ -70,8 +71,12 @@ impl Conn {
 
     /// What is lost in the network has now been refused here. No further acknowledgement may come, above all without SACK, and a timeout would
     /// take the full queue of this host for one more sign of congestion. So it goes as soon as something of the flow leaves, or after a
-    /// part of a round trip: Linux waits for the timeout (`tcp_xmit_retransmit_queue` ends when `tcp_retransmit_skb` fails).
+    /// part of a round trip, until the timeout: Linux waits for that (`tcp_xmit_retransmit_queue` ends when `tcp_retransmit_skb` fails). A queue
+    /// that stays full for so long is tried by the timer alone.
     fn resend_soon(&mut self, cx: &Cx<'_>) {
+        if self.tx.ca_state() == CaState::Loss {
+            return;
+        }
         if self.out.credit.below() > 0 {
             let _ = self.out.credit.throttle();
         }

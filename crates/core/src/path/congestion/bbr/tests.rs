@@ -68,6 +68,7 @@ impl Rig {
             flow: *flow,
             state: self.state,
             delivered,
+            conserved: in_flight + delivered,
             acked: delivered,
             lost,
             prior_in_flight: in_flight + delivered,
@@ -280,6 +281,7 @@ fn recovery_conserves_for_a_round_and_restores_at_its_end() {
         flow: Flow { in_flight: 80, ..rig.flow },
         state: CaState::Recovery,
         delivered: 5,
+        conserved: 85,
         lost: 7,
         ..AckSample::default()
     };

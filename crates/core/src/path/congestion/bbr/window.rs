@@ -58,7 +58,8 @@ impl Bbr {
         if sample.lost > 0 {
             cwnd = cwnd.saturating_sub(sample.lost).max(1);
         }
-        let conserved = sample.conserved().max(1);
+        // Less than a segment of bytes is in flight, and a window has one at least.
+        let conserved = sample.conserved.max(1);
         let Restore { prev, prior_cwnd, .. } = self.restore;
         let state = sample.state;
         if state == CaState::Recovery && prev != CaState::Recovery {
