@@ -5,7 +5,7 @@ use crate::base::SocketId;
 use crate::packet::Packet;
 use crate::qdisc::Qdisc as _;
 use crate::socket::Socket;
-use crate::tcp::Bounds;
+use crate::tcp::{Bounds, Fresh};
 use std::collections::BTreeMap;
 
 /// The credit of one flow: what it has handed down and not got back, and how much of that has not left the stack.
@@ -85,5 +85,14 @@ impl Stack {
             Socket::Tcp(conn) => Some((socket, conn.bounds())),
             _ => None,
         })
+    }
+
+    /// Packets of a connection that lie at or behind `offset` in its stream, and were sent; for checkers alone, too.
+    pub fn sent_from(&self, socket: SocketId, offset: u64) -> impl Iterator<Item = Fresh> {
+        let conn = self.sockets.get(socket).and_then(|entry| match &entry.socket {
+            Socket::Tcp(conn) => Some(conn),
+            _ => None,
+        });
+        conn.into_iter().flat_map(move |conn| conn.sent_from(offset))
     }
 }

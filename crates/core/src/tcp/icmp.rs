@@ -126,6 +126,8 @@ impl Conn {
     /// The route has another MTU: an error about another connection to the same host lowered it, or what was learnt grew too old
     /// (RFC 1191 section 6.3). What leaves from now on has its size; what is in flight stays (`tcp_current_mss`).
     pub fn follow_route_mtu(&mut self, cx: &Cx<'_>, mtu: u16) {
+        // Linux asks the route before a write cuts packets, so that half of the window is as many segments of the new size.
+        self.tx.queue().unsent.forget_pushed();
         self.path.pmtu.reset(mtu);
         self.settle_mss(cx);
     }

@@ -3,10 +3,11 @@ use super::chrono::Chrono;
 use super::conn::Conn;
 use super::fastopen::fact;
 use super::state::State;
-use crate::base::Cx;
 use crate::base::time::Duration;
-use crate::path::congestion::AnyCongestion;
+use crate::base::{Cx, Instant};
 use crate::path::congestion::bbr::BbrInfo;
+use crate::path::congestion::{AnyCongestion, Congestion as _};
+use crate::path::pacing::Status;
 use core::num::NonZeroU64;
 
 /// Bytes of the struct in Linux 6.18 and 7.0.
@@ -307,10 +308,12 @@ pub struct Bounds {
     pub fin: bool,
     /// Bytes of charge below the transport.
     pub below: u32,
-    /// Bytes a second, whether or not it is paced.
-    pub pacing_rate: u64,
-    /// It is.
-    pub paced: bool,
+    /// What says how fast it leaves, and in how large packets.
+    pub pace: Pace,
+    /// Where what has never been sent begins in the stream.
+    pub nxt: u64,
+    /// A probe of the peer's window is due, which asks nobody.
+    pub probes_window: bool,
     /// A probe of the path's MTU is out.
     pub probes_mtu: bool,
     /// Packets in the retransmit queue.
@@ -319,7 +322,43 @@ pub struct Bounds {
     pub tail_probe: Option<NonZeroU64>,
 }
 
+/// What says how fast a connection leaves, and in how large packets; for checkers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Bytes a second, whether or not it is paced.
+    pub rate: u64,
+    /// Who paces it.
+    pub by: Status,
+    /// The smallest round trip.
+    pub min_rtt: Option<Duration>,
+    /// Bytes with headers and segments of the largest packet that the device takes.
+    pub gso: (u32, u16),
+    /// See [`two_segments_from`](crate::path::congestion::Wishes::two_segments_from).
+    pub two_segments_from: Option<u64>,
+}
+
+/// A packet of new data in the retransmit queue; for checkers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    /// Payload.
+    pub bytes: usize,
+    /// Segments.
+    pub segs: u16,
+    /// When it leaves by its pace.
+    pub departs: Instant,
+}
+
 impl Conn {
+    /// Packets that lie at or behind `offset` in the stream, and were sent.
+    pub fn sent_from(&self, offset: u64) -> impl Iterator<Item = Fresh> {
+        let queue = self.tx.queue_ref();
+        queue.range(offset, queue.nxt()).map(|(_, sent)| Fresh {
+            bytes: sent.payload.len(),
+            segs: sent.segs,
+            departs: sent.sent_at,
+        })
+    }
+
     /// What bounds it, at this moment.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
@@ -331,8 +370,15 @@ impl Conn {
             sent: (self.rest.stats.data_segs_out, self.tx.total_retrans()),
             fin: self.state.is_synchronized() && !self.state.can_send() && self.tx.peek_unsent().is_none(),
             below: self.out.credit.below(),
-            pacing_rate: self.path.pacing.rate(),
-            paced: self.path.pacing.is_paced(),
+            pace: Pace {
+                rate: self.path.pacing.rate(),
+                by: self.path.pacing.status(),
+                min_rtt: self.path.rtt.min_rtt(),
+                gso: (self.snd.gso.max_size(), self.snd.gso.max_segs),
+                two_segments_from: self.path.congestion.wishes().two_segments_from,
+            },
+            nxt: self.tx.queue_ref().nxt(),
+            probes_window: self.out.probe,
             probes_mtu: self.path.plpmtud.as_ref().is_some_and(|search| search.is_probing()),
             records: self.tx.queue_ref().records(),
             tail_probe: self.tx.tail_probe(),

@@ -1,10 +1,12 @@
 //! Checks that a connection which sends has no more in flight than its congestion window allows (docs/tcp.md, docs/congestion.md), and no
-//! more below it than small queues do (docs/transmit-path.md): by what the stack says of each connection before and after a turn.
+//! more below it than small queues do, nor too large a packet among that (docs/transmit-path.md): by what the stack says of each connection before and after a turn.
 //!
 //! What a single segment lets go before its turn (`Stack::send_now`) leaves between two turns, and is looked at with the next one of its flow.
+use super::size::Sizes;
 use crate::host::Core;
 use lowwater_core::base::{Duration, SocketId};
-use lowwater_core::tcp::Bounds;
+use lowwater_core::path::pacing::Status;
+use lowwater_core::tcp::{Bounds, Fresh};
 use std::collections::BTreeMap;
 
 /// The checker's name in reports.
@@ -44,6 +46,7 @@ impl Turns {
 pub struct Standing {
     flows: BTreeMap<SocketId, Bounds>,
     rules: Rules,
+    sizes: Sizes,
 }
 
 /// What small queues go by, beside what the flow says.
@@ -68,6 +71,7 @@ impl Standing {
         let (stack, sysctl) = (core.stack(), core.stack().sysctl());
         Self {
             flows: stack.bounds().collect(),
+            sizes: Sizes::of(sysctl),
             rules: Rules {
                 fin_passes: !sysctl.tcp_grow_packet,
                 cap: sysctl.tcp_limit_output_bytes.into(),
@@ -85,14 +89,22 @@ impl Standing {
     }
 
     /// What has been sent since `before`, in one turn, keeps to the bounds. `largest` says what the largest packet of a flow is charged that is
-    /// below it now.
+    /// below it now, and `sent` what has left of a flow from an offset in its stream on.
     ///
     /// # Errors
-    /// The first flow that has too much out.
-    pub fn after(&self, before: &Self, largest: impl Fn(SocketId) -> u64) -> Result<(), String> {
+    /// The first flow that has too much out, or in too large a packet.
+    pub fn after<I: Iterator<Item = Fresh>>(
+        &self,
+        before: &Self,
+        largest: impl Fn(SocketId) -> u64,
+        sent: impl Fn(SocketId, u64) -> I,
+    ) -> Result<(), String> {
         for (id, now) in &self.flows {
             let Some(was) = before.flows.get(id) else { continue };
             self.rules.in_flight(was, now).map_err(|what| format!("{id:?} {what}"))?;
+            for packet in (was.nxt != now.nxt).then(|| sent(*id, was.nxt)).into_iter().flatten() {
+                self.sizes.keeps(was, now, packet).map_err(|what| format!("{id:?} {what}"))?;
+            }
             // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
             if self.rules.below(was, now, 0).is_err() {
                 self.rules.below(was, now, largest(*id)).map_err(|what| format!("{id:?} {what}"))?;
@@ -121,10 +133,10 @@ impl Rules {
 
     /// Bytes of charge that may be below when a packet of `charge` is let down.
     fn limit(&self, flow: &Bounds, charge: u64) -> u64 {
-        let late = self.aware.map_or(0, |late| u128::from(flow.pacing_rate) * late.as_nanos() / 1_000_000);
-        let rate = flow.pacing_rate.saturating_add(u64::try_from(late).unwrap_or(u64::MAX)) >> 10;
+        let late = self.aware.map_or(0, |late| u128::from(flow.pace.rate) * late.as_nanos() / 1_000_000);
+        let rate = flow.pace.rate.saturating_add(u64::try_from(late).unwrap_or(u64::MAX)) >> 10;
         let charge = if self.aware.is_some() { charge.max(PACKET_MOST) } else { charge };
-        let cap = if flow.paced && !self.all { u64::MAX } else { self.cap };
+        let cap = if flow.pace.by != Status::None && !self.all { u64::MAX } else { self.cap };
         rate.max(2 * charge).min(cap)
     }
 
@@ -152,6 +164,7 @@ impl Rules {
 mod tests {
     use super::*;
     use core::num::NonZeroU64;
+    use lowwater_core::tcp::Pace;
 
     const STILL: Bounds = Bounds {
         in_flight: 9,
@@ -160,8 +173,9 @@ mod tests {
         sent: (100, 5),
         fin: false,
         below: 3_000,
-        pacing_rate: 0,
-        paced: false,
+        pace: Pace { rate: 0, by: Status::None, min_rtt: None, gso: (65_536, 64), two_segments_from: None },
+        nxt: 100_000,
+        probes_window: false,
         probes_mtu: false,
         records: 3,
         tail_probe: None,
@@ -181,9 +195,14 @@ mod tests {
     #[test]
     fn what_excuses_one_connection_excuses_no_other() {
         let ids = [1, 2].map(|n| SocketId::from(slotmap::KeyData::from_ffi(n | 1 << 32)));
-        let standing =
-            |flows: [Bounds; 2]| Standing { flows: ids.into_iter().zip(flows).collect(), rules: RULES };
-        let kept = |flows: [Bounds; 2]| standing(flows).after(&standing([STILL; 2]), |_| 2_000);
+        let standing = |flows: [Bounds; 2]| Standing {
+            flows: ids.into_iter().zip(flows).collect(),
+            rules: RULES,
+            ..Standing::default()
+        };
+        let kept = |flows: [Bounds; 2]| {
+            standing(flows).after(&standing([STILL; 2]), |_| 2_000, |_, _| core::iter::empty())
+        };
         let beyond = Bounds { in_flight: 11, sent: (101, 5), ..STILL };
         let probe = Bounds { tail_probe: NonZeroU64::new(9_000), ..beyond };
         assert_eq!(kept([probe, STILL]), Ok(()));
@@ -245,7 +264,10 @@ mod tests {
         );
         let capped = Rules { cap: 3_500, ..RULES };
         assert_eq!((is(&capped, &now(5_499)), is(&capped, &now(5_500))), (true, false));
-        let fast = |below, paced| Bounds { pacing_rate: 10 << 20, paced, ..now(below) };
+        let fast = |below, paced| {
+            let by = if paced { Status::Needed } else { Status::None };
+            Bounds { pace: Pace { rate: 10 << 20, by, ..STILL.pace }, ..now(below) }
+        };
         assert_eq!((is(&RULES, &fast(12_239, false)), is(&RULES, &fast(12_240, false))), (true, false));
         assert_eq!((is(&capped, &fast(12_239, true)), is(&capped, &fast(12_240, true))), (true, false));
         assert!(!is(&Rules { all: true, ..capped }, &fast(5_500, true)));

@@ -10,6 +10,7 @@ pub mod lowat;
 pub mod memory;
 pub mod messages;
 pub mod segments;
+pub mod size;
 pub mod timers;
 
 use crate::host::Core;

@@ -423,7 +423,8 @@ impl Host {
                     .map(|credit| credit.held_most)
             };
             let largest = |id| held(id).unwrap_or_default().max(account.largest(id)).into();
-            let kept = Standing::of(core, *cuts).after(&before, largest);
+            let kept = Standing::of(core, *cuts)
+                .after(&before, largest, |id, from| core.stack().sent_from(id, from));
             ledger.check(bounds::NAME, now, kept.map_err(|what| format!("host {host}: {what}")));
         }
         let whole = loses_nothing(core);
