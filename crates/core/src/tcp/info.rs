@@ -3,8 +3,8 @@ use super::chrono::Chrono;
 use super::conn::Conn;
 use super::fastopen::fact;
 use super::state::State;
+use crate::base::Cx;
 use crate::base::time::Duration;
-use crate::base::{Cx, Instant};
 use crate::path::congestion::bbr::BbrInfo;
 use crate::path::congestion::{AnyCongestion, Congestion as _};
 use crate::path::pacing::Status;
@@ -312,8 +312,6 @@ pub struct Bounds {
     pub pace: Pace,
     /// Where what has never been sent begins in the stream.
     pub nxt: u64,
-    /// A probe of the peer's window is due, which asks nobody.
-    pub probes_window: bool,
     /// A probe of the path's MTU is out.
     pub probes_mtu: bool,
     /// Packets in the retransmit queue.
@@ -344,19 +342,13 @@ pub struct Fresh {
     pub bytes: usize,
     /// Segments.
     pub segs: u16,
-    /// When it leaves by its pace.
-    pub departs: Instant,
 }
 
 impl Conn {
     /// Packets that lie at or behind `offset` in the stream, and were sent.
     pub fn sent_from(&self, offset: u64) -> impl Iterator<Item = Fresh> {
         let queue = self.tx.queue_ref();
-        queue.range(offset, queue.nxt()).map(|(_, sent)| Fresh {
-            bytes: sent.payload.len(),
-            segs: sent.segs,
-            departs: sent.sent_at,
-        })
+        queue.range(offset, queue.nxt()).map(|(_, sent)| Fresh { bytes: sent.payload.len(), segs: sent.segs })
     }
 
     /// What bounds it, at this moment.
@@ -378,7 +370,6 @@ impl Conn {
                 two_segments_from: self.path.congestion.wishes().two_segments_from,
             },
             nxt: self.tx.queue_ref().nxt(),
-            probes_window: self.out.probe,
             probes_mtu: self.path.plpmtud.as_ref().is_some_and(|search| search.is_probing()),
             records: self.tx.queue_ref().records(),
             tail_probe: self.tx.tail_probe(),
