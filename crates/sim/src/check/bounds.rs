@@ -175,7 +175,6 @@ mod tests {
         below: 3_000,
         pace: Pace { rate: 0, by: Status::None, min_rtt: None, gso: (65_536, 64), two_segments_from: None },
         nxt: 100_000,
-        probes_window: false,
         probes_mtu: false,
         records: 3,
         tail_probe: None,

@@ -68,7 +68,7 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lowwater_core::base::{Duration, Instant};
+    use lowwater_core::base::Duration;
     use lowwater_core::path::pacing::Status;
 
     const PACE: Pace = Pace {
@@ -87,7 +87,6 @@ mod tests {
         below: 3_000,
         pace: PACE,
         nxt: 100_000,
-        probes_window: false,
         probes_mtu: false,
         records: 3,
         tail_probe: None,
@@ -95,7 +94,7 @@ mod tests {
     const SIZES: Sizes = Sizes { least: 2, rtt_log: 9, headers: 321 };
 
     fn takes(sizes: Sizes, was: &Bounds, now: &Bounds, bytes: usize, segs: u16) -> bool {
-        sizes.keeps(was, now, Fresh { bytes, segs, departs: Instant::ZERO }).is_ok()
+        sizes.keeps(was, now, Fresh { bytes, segs }).is_ok()
     }
 
     #[test]
