@@ -197,6 +197,29 @@ fn a_reader_does_not_wait_for_more_than_it_has_room_for() {
     assert_eq!(done(&mut net.a, recv(a, 10, 0)).data, "defghij");
 }
 
+/// One of two writers gives up on the handshake, and what the other waits to write still carries the last ACK of it (`sk_write_pending`).
+#[test]
+fn who_gives_up_on_a_handshake_speaks_for_nobody_else() {
+    let mut net = Net::new();
+    listener(&mut net.b, 80);
+    let fd = stream(&mut net.a);
+    let timeout = |us: u64| Optval::Bytes([0, us].map(u64::to_ne_bytes).concat().into());
+    let set = |us| Call::Setsockopt { fd, level: SOL_SOCKET, name: SO_SNDTIMEO, value: timeout(us) };
+    ok(&mut net.a, set(60_000));
+    let Call::Send { kind, data, control, .. } = send(fd, b"abc", 0) else { unreachable!() };
+    let fast = Call::Send { fd, kind, data, flags: MSG_FASTOPEN, to: Some(Name::Inet(at(B, 80))), control };
+    let first = blocks(&mut net.a, fast);
+    net.lose();
+    ok(&mut net.a, set(0));
+    let other = blocks(&mut net.a, send(fd, b"abc", 0));
+    net.run(MS(100));
+    assert_eq!(finished(&mut net.a, first).errno, Some(Errno::EINPROGRESS));
+    // The SYN goes again after a second.
+    net.run(MS(900) + DELAY * 2 + DELAY / 2);
+    assert_eq!(finished(&mut net.a, other).ret, 3);
+    assert_eq!(net.under_way(), 1, "the data, and no acknowledgement before it");
+}
+
 #[test]
 fn who_sleeps_too_long_finds_timeouts_over() {
     let mut host = host(A, A6);

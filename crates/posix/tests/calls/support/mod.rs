@@ -85,6 +85,12 @@ impl Net {
         self.b.advance_until(end);
     }
 
+    /// Packets that are under way.
+    pub(crate) fn under_way(&mut self) -> usize {
+        self.gather();
+        self.wire.len()
+    }
+
     /// What is under way is lost.
     pub(crate) fn lose(&mut self) {
         self.gather();
