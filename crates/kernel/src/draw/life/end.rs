@@ -3,7 +3,7 @@ use super::super::pace::{Paced, Timed};
 use super::super::packet::{self, Ip, PORTS, letters};
 use super::super::stack::Place;
 use super::peer::Peer;
-use super::program::{Act, Cookie, Offer, PEERS, Program, Segment, level};
+use super::program::{Act, Offer, PEERS, Program, Segment, level};
 use core::fmt;
 use core::net::SocketAddr;
 use lowwater_core::base::{Duration, Instant};
@@ -12,7 +12,7 @@ use lowwater_posix::{
     Call, CallId, EpollEvent, Name, Optval, Piece, PollFd, RecvKind, Reply, Room, SendKind, Started, abi,
 };
 use lowwater_wire::protocol;
-use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr, TcpView, Timestamps};
+use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpRepr, TcpView};
 
 /// The controller: what is compared here is not congestion control.
 const CONGESTION: &str = "reno";
@@ -365,18 +365,7 @@ impl<'a, T: Target> End<'a, T> {
 
     fn inject(&mut self, s: &Segment) {
         let Side { isn, stamp } = self.side();
-        let echo = |back: u32| if s.flags.ack() { stamp.wrapping_sub(back) } else { 0 };
-        let mut options = TcpOptions {
-            timestamps: s.stamp.map(|(value, back)| Timestamps { value, echo: echo(back) }),
-            ..TcpOptions::default()
-        };
-        for (from, to) in &s.sacks {
-            options.sack.push(isn.wrapping_add(*from), isn.wrapping_add(*to));
-        }
-        if let Some(Offer { mss, scale, sack, cookie }) = s.offer {
-            (options.mss, options.window_scale, options.sack_permitted) = (mss, scale, sack);
-            options.fastopen = cookie.and_then(Cookie::option);
-        }
+        let options = s.options(isn, stamp);
         let ack = if s.flags.ack() { isn.wrapping_add(s.ack) } else { 0 };
         let (src_port, dst_port) = (self.port(), PORTS.0);
         let (seq, flags, window, urgent) = (s.seq, s.flags, s.window, s.urgent);

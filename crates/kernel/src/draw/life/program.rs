@@ -5,7 +5,7 @@ use super::super::program::Flavours;
 use super::super::stack::Place;
 use core::fmt;
 use lowwater_posix::abi;
-use lowwater_wire::tcp::{FastOpenCookie, TcpFlags};
+use lowwater_wire::tcp::{FastOpenCookie, HEADER_LEN, TcpFlags, TcpOptions, Timestamps};
 
 /// What the peer's SYN offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +56,30 @@ pub(super) struct Segment {
     pub(super) sacks: Vec<(u32, u32)>,
     /// With SYN.
     pub(super) offer: Option<Offer>,
+}
+
+impl Segment {
+    /// Its options, beside a stack whose numbers begin at `isn` and whose last timestamp was `stamp`.
+    pub(super) fn options(&self, isn: u32, stamp: u32) -> TcpOptions {
+        let echo = |back: u32| if self.flags.ack() { stamp.wrapping_sub(back) } else { 0 };
+        let mut options = TcpOptions {
+            timestamps: self.stamp.map(|(value, back)| Timestamps { value, echo: echo(back) }),
+            ..TcpOptions::default()
+        };
+        for (from, to) in &self.sacks {
+            options.sack.push(isn.wrapping_add(*from), isn.wrapping_add(*to));
+        }
+        if let Some(Offer { mss, scale, sack, cookie }) = self.offer {
+            (options.mss, options.window_scale, options.sack_permitted) = (mss, scale, sack);
+            options.fastopen = cookie.and_then(Cookie::option);
+        }
+        options
+    }
+
+    /// Bytes of its header.
+    pub(super) fn header_len(&self) -> u32 {
+        (HEADER_LEN + self.options(0, 0).buffer_len()) as u32
+    }
 }
 
 /// Peers of a crowd.

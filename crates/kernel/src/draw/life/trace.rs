@@ -4,7 +4,7 @@ use super::super::counts::{self, Counts};
 use super::super::pace::{self, Field, Paced as _, SLACK, value};
 use super::super::stack::{Stack, note_waits};
 use super::end::{End, Look, Out};
-use super::program::{Act, Program, Step};
+use super::program::{Act, Program, Segment, Step};
 use lowwater_core::base::Instant;
 use lowwater_drill::Target;
 use lowwater_posix::abi;
@@ -13,8 +13,6 @@ use lowwater_wire::tcp::TcpFlags;
 /// TCP_CLOSE and TCP_SYN_SENT in TCP_INFO.
 const CLOSED: u8 = 7;
 const SYN_SENT: u8 = 2;
-/// Bytes of the longest header of a segment.
-const HEADER_MAX: u32 = 60;
 /// How late a call whose time is over may come back, in microseconds: the longest time that is drawn is 200 ms.
 const WOKEN_LATE: u64 = SLACK + pace::most_late(200_000);
 /// Fields of TCP_INFO that must be equal after each step: name, offset and length. Not the count of probes, which a segment resets or not by
@@ -190,21 +188,35 @@ pub(super) fn crossed(program: &Program, stack: &Trace, kernel: &Trace, step: us
 }
 
 /// The kernel has taken a byte of the segment's header for the urgent one, for which the stack waits (linux-differences.md): whoever reads it
-/// sees more of that.
+/// sees more of that. The byte that the newest pointer names has not come, and is as near in front of the segment as its header is long (tcp_urg).
 pub(super) fn takes_header(program: &Program, stack: &Trace, kernel: &Trace, step: usize) -> bool {
     let urgent = |trace: &Trace| {
         let ready = trace.steps.get(step).and_then(|done| done.look.ready.last().copied());
         ready.is_some_and(|ready| i32::from(ready) & abi::POLLPRI != 0)
     };
     let Some(Step { act: Act::Packet(segment), .. }) = program.steps.get(step) else { return false };
-    let named = |step: &Step| match &step.act {
-        Act::Packet(s) if s.flags.contains(TcpFlags::URG) => {
-            let byte = s.seq.wrapping_add(u32::from(s.urgent.saturating_sub(1)));
-            (1..=HEADER_MAX).contains(&segment.seq.wrapping_sub(byte))
-        }
-        _ => false,
-    };
-    !urgent(stack) && urgent(kernel) && program.steps[..step].iter().any(named)
+    let (before, own) = (before(program, step), segment.flags.contains(TcpFlags::URG));
+    let Some(byte) = newest_urgent(&before).filter(|_| !own) else { return false };
+    let came = before.iter().any(|s| byte.wrapping_sub(s.seq) < s.len.into());
+    let near = (1..=segment.header_len()).contains(&segment.seq.wrapping_sub(byte));
+    !urgent(stack) && urgent(kernel) && near && !came
+}
+
+/// What the peer has sent to this socket before a step.
+fn before(program: &Program, step: usize) -> Vec<&Segment> {
+    let steps = program.steps[..step].iter().rev().take_while(|step| step.act != Act::Socket);
+    let segments = steps.filter_map(|step| match &step.act {
+        Act::Packet(segment) => Some(segment),
+        _ => None,
+    });
+    segments.collect()
+}
+
+/// The last byte that was named as urgent; an earlier one counts for nothing once a later was (tcp_check_urg).
+fn newest_urgent(segments: &[&Segment]) -> Option<u32> {
+    let urgent = segments.iter().filter(|s| s.flags.contains(TcpFlags::URG));
+    let named = urgent.map(|s| s.seq.wrapping_add(s.urgent.saturating_sub(1).into()));
+    named.reduce(|newest, byte| if 0 < byte.wrapping_sub(newest).cast_signed() { byte } else { newest })
 }
 
 /// The kernel sent what the stack did, no later than its timers explain, with bare acknowledgements in front of what had left on the stack by then.
@@ -370,42 +382,59 @@ mod tests {
 
     #[test]
     fn a_byte_of_a_header_is_no_urgent_one() {
-        let segment = |flags, seq, urgent| Segment {
-            flags: TcpFlags::ACK | flags,
+        let segment = |seq, len, urgent: Option<u16>| Segment {
+            flags: TcpFlags::ACK | urgent.map_or(TcpFlags::EMPTY, |_| TcpFlags::URG),
             seq,
-            len: 0,
+            len,
             ack: 1,
             window: 0,
-            urgent,
+            urgent: urgent.unwrap_or(0),
             tos: 0,
             stamp: None,
             sacks: vec![],
             offer: None,
         };
-        let steps = |urgent, behind| {
-            let both = [segment(TcpFlags::URG, 1_000, urgent), segment(TcpFlags::EMPTY, behind, 0)];
-            both.map(|segment| Step { at: 0, act: Act::Packet(segment) }).to_vec()
-        };
-        let trace = |ready| {
-            let done =
-                |ready| Done { look: Look { ready: vec![ready], ..Look::default() }, ..Done::default() };
-            Trace { steps: vec![done(0), done(ready)], disturbed: None }
-        };
-        let (waits, here) = (trace(abi::POLLIN as i16), trace((abi::POLLIN | abi::POLLPRI) as i16));
-        for (urgent, behind, taken) in
-            [(0, 1_001, true), (1, 1_020, true), (0, 1_000, false), (9, 1_001, false)]
-        {
+        let done = |ready| Done { look: Look { ready: vec![ready], ..Look::default() }, ..Done::default() };
+        let (pollin, urgent) = (abi::POLLIN as i16, (abi::POLLIN | abi::POLLPRI) as i16);
+        let taken = |segments: &[Segment], [stack, kernel]: [i16; 2]| {
+            let step = |segment: &Segment| Step { at: 0, act: Act::Packet(segment.clone()) };
+            let steps: Vec<Step> = segments.iter().map(step).collect();
+            let last = steps.len() - 1;
+            let trace = |ready| Trace { steps: vec![done(ready); last + 1], disturbed: None };
             let program = Program {
                 place: Place::default(),
                 sysctls: vec![],
                 epoll: false,
                 blocking: false,
                 crowd: false,
-                steps: steps(urgent, behind),
+                steps,
                 end: 0,
             };
-            assert_eq!(takes_header(&program, &waits, &here, 1), taken, "{urgent} {behind}");
-            assert!(!takes_header(&program, &here, &here, 1) && !takes_header(&program, &here, &waits, 1));
+            takes_header(&program, &trace(stack), &trace(kernel), last)
+        };
+        let mark = |urgent| segment(1_000, 0, Some(urgent));
+        let plain = |seq| segment(seq, 10, None);
+        let stamped = Segment { stamp: Some((1, 0)), sacks: vec![(1, 2)], ..plain(1_044) };
+        for (segments, wanted) in [
+            (vec![mark(0), plain(1_001)], true),
+            (vec![mark(1), plain(1_020)], true),
+            (vec![mark(0), plain(1_000)], false),
+            (vec![mark(9), plain(1_001)], false),
+            // As long as this header is.
+            (vec![mark(0), plain(1_021)], false),
+            (vec![mark(0), stamped.clone()], true),
+            (vec![mark(0), Segment { seq: 1_045, ..stamped }], false),
+            // The byte came with its own segment, with another one, or does not count any more; or the segment names one itself.
+            (vec![segment(1_000, 10, Some(10)), plain(1_010)], false),
+            (vec![segment(1_000, 10, Some(10)), segment(1_010, 10, Some(10))], false),
+            (vec![segment(1_000, 10, Some(11)), plain(1_011)], true),
+            (vec![mark(9), plain(1_000), plain(1_010)], false),
+            (vec![mark(0), mark(300), plain(1_001)], false),
+            (vec![mark(300), mark(0), plain(1_001)], false),
+            (vec![mark(0), segment(1_001, 10, Some(10))], false),
+        ] {
+            assert_eq!(taken(&segments, [pollin, urgent]), wanted, "{segments:?}");
+            assert!(!taken(&segments, [urgent, urgent]) && !taken(&segments, [urgent, pollin]));
         }
     }
 
