@@ -169,6 +169,30 @@ fn a_program_does_the_same_on_the_kernel() {
 }
 
 #[test]
+fn the_script_of_a_life_passes_where_it_ran() {
+    let (mut drilled, mut waited) = (0, 0);
+    let drawn = |words| move |seed| (seed, words);
+    let many = ["life", "vectors", "blocking", "vectors,blocking"].map(|words| (0..8).map(drawn(words)));
+    for (seed, words) in many.into_iter().flatten().chain([(13, "vectors,blocking,buffers")]) {
+        let life = life::Life::draw(seed, &flavours(words), HEADERS).expect("a life");
+        let run = life.run(&mut stack::Stack::at(life.place()).expect("a stack")).expect("a run").0;
+        let text = life.script(&run, usize::MAX);
+        // What such a call would write is in no script.
+        let never = |line: &str| line.contains("// never comes back") && !line.contains(" recv(");
+        if text.lines().any(never) {
+            continue;
+        }
+        drilled += 1;
+        let waits = |line: &&str| line.contains(" splice(") && line.contains("...");
+        waited += text.lines().filter(waits).count();
+        if let Err(failure) = lowwater_drill::drill("drawn.pkt", &text) {
+            panic!("seed {seed} {words}: {failure}\n{text}");
+        }
+    }
+    assert!(drilled > 20 && waited >= 2, "{drilled} scripts, in which {waited} splices wait");
+}
+
+#[test]
 fn a_seed_makes_one_life() {
     for (word, _) in LIVES {
         let words = flavours(word);

@@ -27,6 +27,8 @@ pub(super) const TTL: u8 = 64;
 pub(super) const EVENTS: i16 = (abi::POLLIN | abi::POLLOUT | abi::POLLPRI | abi::POLLRDHUP) as i16;
 /// Bytes of TCP_INFO.
 const INFO_LEN: i32 = 280;
+/// What a call came to that waits.
+pub(super) const BLOCKS: &str = "blocks";
 /// Bytes that a pipe holds.
 pub(super) const PIPE: usize = 65_536;
 /// Bytes of SO_MEMINFO.
@@ -220,7 +222,10 @@ impl<'a, T: Target> End<'a, T> {
             Started::Blocked(id) => {
                 self.blocked = Some((id, act.clone()));
                 self.forget(act);
-                return "blocks".to_owned();
+                return match act {
+                    Act::Splice(..) => format!("{}, {BLOCKS}", self.piped),
+                    _ => BLOCKS.to_owned(),
+                };
             }
         };
         self.forget(act);

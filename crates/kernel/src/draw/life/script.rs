@@ -3,7 +3,7 @@ use super::super::pace::value;
 use super::super::packet::{PORTS, letters};
 use super::super::script::seconds;
 use super::super::stack::Place;
-use super::end::{EVENTS, Look, Out, PIPE, TTL, WMEM, timeval};
+use super::end::{BLOCKS, EVENTS, Look, Out, PIPE, TTL, WMEM, timeval};
 use super::program::{Act, Cookie, Offer, Program, Segment, level, msg_flags};
 use super::trace::{Done, FIELDS, Trace};
 use core::fmt::Write as _;
@@ -31,8 +31,6 @@ const ASSERTED: [&str; 18] = [
     "rcv_wnd",
     "bytes_received",
 ];
-/// What a step came to whose call waits.
-const BLOCKS: &str = "blocks";
 /// The stack's timestamp at the beginning, in milliseconds.
 const STAMP: u64 = 1_000;
 
@@ -55,7 +53,7 @@ pub(super) fn text(program: &Program, run: &Trace, steps: usize) -> String {
     script.head(program);
     for (i, (step, done)) in program.steps.iter().zip(&run.steps).take(steps).enumerate() {
         let back = run.steps[i..].iter().take(steps - i).find_map(|done| done.woken.as_ref());
-        script.step(step.at, &step.act, done, back.filter(|_| done.ret == BLOCKS));
+        script.step(step.at, &step.act, done, back.filter(|_| done.ret.ends_with(BLOCKS)));
     }
     script.text
 }
@@ -114,7 +112,14 @@ impl Script {
 
     /// A step; one whose call waits is told `back`, when that came back, and with what.
     fn step(&mut self, at: u64, act: &Act, done: &Done, back: Option<&(u64, String)>) {
+        let blocks = done.ret.ends_with(BLOCKS);
+        let ret = back.map_or(&done.ret, |(_, ret)| ret);
+        if let Act::Splice(len, _) = act {
+            self.fill(at, *len, ret);
+        }
         let pause = at.saturating_sub(self.last);
+        // A script waits for whatever it begins.
+        let never = back.is_none() && blocks;
         if let Act::Turn(peer) = act {
             self.turn = Some((*peer).into());
         } else if *act == Act::Socket {
@@ -122,32 +127,35 @@ impl Script {
             self.socket("+0");
             self.conn = None;
         } else {
-            let ret = back.map_or(&done.ret, |(_, ret)| ret);
             let said = self.act(act, ret);
             let until = back.map(|(end, _)| format!("...{}", seconds(end.saturating_sub(self.last))));
-            // A script waits for whatever it begins.
-            let never = if until.is_none() && done.ret == BLOCKS { "// never comes back: " } else { "" };
-            self.line(&format!("{never}+{}{} {said}", seconds(pause), until.unwrap_or_default()));
+            let comment = if never { "// never comes back: " } else { "" };
+            self.line(&format!("{comment}+{}{} {said}", seconds(pause), until.unwrap_or_default()));
         }
-        if !matches!(act, Act::Turn(_)) {
+        if !never && !matches!(act, Act::Turn(_)) {
             self.last = at.max(self.last);
         }
-        self.waits |= done.ret == BLOCKS;
+        self.waits |= blocks;
         for out in &done.at_once {
             self.out(out);
         }
-        self.look(&done.look);
+        self.look(&done.look, at);
         for out in &done.later {
             self.out(out);
         }
+        let back = done.woken.as_ref().map_or(0, |(end, _)| *end);
         self.waits &= done.woken.is_none();
-        self.look(&done.look_later);
+        self.look(&done.look_later, back);
     }
 
     fn act(&mut self, act: &Act, ret: &str) -> String {
         let fd = self.conn.unwrap_or(3);
         match act {
-            Act::Splice(len, flags) => self.splice(*len, *flags, ret),
+            Act::Splice(_, flags) => {
+                let (from, moved) = (self.pipe.unwrap_or(0), piped(ret).1);
+                let flags = if *flags == 0 { "0" } else { "SPLICE_F_MORE" };
+                format!("splice({from}, NULL, {fd}, NULL, {PIPE}, {flags}) = {moved}")
+            }
             Act::Socket | Act::Turn(_) => String::new(),
             Act::Listen(backlog) => format!("listen(3, {backlog}) = {ret}"),
             Act::Connect => {
@@ -203,21 +211,16 @@ impl Script {
         }
     }
 
-    /// A write to the pipe, which is made first, and what that came to with the rest.
-    fn splice(&mut self, len: usize, flags: u32, ret: &str) -> String {
-        let made = self.pipe.is_none();
-        let from = *self.pipe.get_or_insert_with(|| {
-            self.next += 2;
-            self.next - 2
-        });
-        let (fd, into) = (self.conn.unwrap_or(3), from + 1);
-        let first =
-            if made { format!("pipe2([{from}, {into}], O_NONBLOCK) = 0\n+0 ") } else { String::new() };
-        let (written, moved) = ret.split_once(", ").unwrap_or(("", ret));
-        let flags = if flags == 0 { "0" } else { "SPLICE_F_MORE" };
-        format!(
-            "{first}write({into}, ..., {len}) = {written}\n+0 splice({from}, NULL, {fd}, NULL, {PIPE}, {flags}) = {moved}"
-        )
+    /// A write to the pipe, which is made first; what it came to stands in front of what the splice did.
+    fn fill(&mut self, at: u64, len: usize, ret: &str) {
+        let mut lead = format!("+{}", self.pause(at));
+        if self.pipe.is_none() {
+            let from = self.next;
+            self.line(&format!("{lead} pipe2([{from}, {}], O_NONBLOCK) = 0", from + 1));
+            (self.pipe, self.next, lead) = (Some(from), from + 2, "+0".to_owned());
+        }
+        let (into, written) = (self.pipe.map_or(0, |from| from + 1), piped(ret).0);
+        self.line(&format!("{lead} write({into}, ..., {len}) = {written}"));
     }
 
     fn packet(&self, s: &Segment) -> String {
@@ -302,13 +305,24 @@ impl Script {
         format!(" <{}>", words.join(","))
     }
 
-    fn look(&mut self, look: &Look) {
+    /// How long before a line that must not come before a time, when a call is back.
+    fn pause(&mut self, from: u64) -> String {
+        let pause = from.saturating_sub(self.last);
+        self.last += pause;
+        seconds(pause)
+    }
+
+    /// What is asked for, not before a time.
+    fn look(&mut self, look: &Look, from: u64) {
         let ready = look.ready.clone();
         if ready != self.ready && !self.waits {
             if let (Some(fd), Some(revents)) = (self.conn, ready.last()) {
                 let ret = i32::from(*revents != 0);
                 let (asked, got) = (poll_words(EVENTS), poll_words(*revents));
-                self.line(&format!("+0 poll([{{fd={fd}, events={asked}, revents={got}}}], 1, 0) = {ret}"));
+                let pause = self.pause(from);
+                self.line(&format!(
+                    "+{pause} poll([{{fd={fd}, events={asked}, revents={got}}}], 1, 0) = {ret}"
+                ));
             }
             self.ready = ready;
         }
@@ -327,10 +341,16 @@ impl Script {
             let _ = write!(says, "{and}tcpi_{} == {now}", field.0);
         }
         if !says.is_empty() {
-            self.line(&format!("+0 %{{ assert {says} }}%"));
+            let pause = self.pause(from);
+            self.line(&format!("+{pause} %{{ assert {says} }}%"));
         }
         self.said = Some(info.clone());
     }
+}
+
+/// What the write to the pipe came to, and what the splice did.
+fn piped(ret: &str) -> (&str, &str) {
+    ret.split_once(", ").unwrap_or(("", ret))
 }
 
 fn set(fd: i32, name: &str, value: i32, ret: &str) -> String {
