@@ -194,7 +194,7 @@ const LAST: &[(u64, Move)] = &[(2, Move::Fin), (2, Move::Shut), (2, Move::Close)
 /// Options that a flavour sets, with values.
 const OPTIONS: &[(&str, &str, &[i32])] = &[
     ("buffers", "SO_SNDBUF", &[1, 4_608, 10_000, 65_536, 1_000_000]),
-    ("buffers", "SO_RCVBUF", &[1, 2_400, 5_000, 20_000, 65_536, 1_000_000]),
+    ("buffers", "SO_RCVBUF", &[1, 4_000, 5_000, 20_000, 65_536, 1_000_000]),
     ("buffers", "TCP_WINDOW_CLAMP", &[1, 1_000, 10_000, 100_000]),
     ("buffers", "SO_RCVLOWAT", &[1, 1_000, 10_000]),
     ("scale0", "SO_RCVBUF", &[4_000, 65_536, 500_000]),
