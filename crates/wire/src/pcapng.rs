@@ -15,7 +15,7 @@ const OPT_EPB_FLAGS: u16 = 2;
 
 /// Type and length before the body, and the length again behind it.
 const FRAME: usize = 12;
-/// Bytes of an option at the most; what is longer is cut.
+/// Bytes of an option at the most; a text that is longer is cut, not inside a character: readers take no option for text that is no UTF-8.
 const OPTION_MAX: usize = u16::MAX as usize;
 
 /// Link types.
@@ -131,12 +131,12 @@ impl Block<'_> {
 
 fn text(put: &mut dyn FnMut(&[u8]), code: u16, text: &str) {
     if !text.is_empty() {
-        option(put, code, text.as_bytes());
+        let end = (0..=text.len().min(OPTION_MAX)).rev().find(|end| text.is_char_boundary(*end));
+        option(put, code, &text.as_bytes()[..end.unwrap_or(0)]);
     }
 }
 
 fn option(put: &mut dyn FnMut(&[u8]), code: u16, value: &[u8]) {
-    let value = &value[..value.len().min(OPTION_MAX)];
     put(&code.to_le_bytes());
     put(&(value.len() as u16).to_le_bytes());
     put(value);

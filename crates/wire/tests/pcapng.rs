@@ -87,6 +87,29 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn a_text_that_is_cut_is_cut_between_characters() {
+    for (word, kept) in [("é", 65_534), ("€", 65_535), ("🦀", 65_532)] {
+        let long = word.repeat(40_000);
+        let file = file(&[
+            Block::Section { application: "", comment: &long },
+            Block::Interface { link: LINKTYPE_RAW, name: "" },
+            Block::Packet(packet(0, [&DATAGRAM, &[]], "behind it")),
+        ]);
+        let mut reader = PcapNgReader::new(&file[..]).expect("a section");
+        let SectionHeaderOption::Common(CommonOption::Comment(text)) = &reader.section().options[0] else {
+            panic!("{:?}", reader.section().options.len())
+        };
+        assert!(text.len() == kept && long.starts_with(&**text), "{word}: {}", text.len());
+        let mut blocks = 0;
+        while let Some(block) = reader.next_block() {
+            block.expect("well-formed");
+            blocks += 1;
+        }
+        assert_eq!(blocks, 2, "{word}");
+    }
+}
+
+#[test]
 fn tshark_reads_it() {
     let blocks = [
         Block::Section { application: "tests", comment: "" },
