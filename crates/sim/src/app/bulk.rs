@@ -119,7 +119,7 @@ impl Bulk {
     fn broke(&mut self, io: &mut Io<'_>, e: Error) {
         self.stage = Stage::Done;
         if self.spec.gives_up && e == Error::TimedOut {
-            self.id.into_iter().for_each(|id| io.ledger.give_up(io.core, id));
+            io.ledger.give_up(io.core, io.now, self.id);
             return;
         }
         io.fail("bytes", format!("stream {:016x}: the writer failed at {}: {e}", self.spec.key, self.offset));

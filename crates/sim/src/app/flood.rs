@@ -70,7 +70,7 @@ impl Flood {
             _ if self.aborted => {}
             Error::TimedOut => {
                 self.aborted = true;
-                io.ledger.give_up(io.core, id);
+                io.ledger.give_up(io.core, io.now, Some(id));
             }
             _ => io.fail("flood", format!("{what} after {} bytes: {why}", self.written)),
         }

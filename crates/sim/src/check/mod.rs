@@ -71,9 +71,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Notes a writer that was given up. Its reader may be reset for it, and no other.
-    pub fn give_up(&mut self, core: &Core, writer: SocketId) {
-        self.given_up.extend(core.stack().local_addr(writer));
+    /// Notes a writer that was given up. Its reader may be reset for it, and no other, so that one without an address is a broken promise.
+    pub fn give_up(&mut self, core: &Core, at: Instant, writer: Option<SocketId>) {
+        match writer.and_then(|id| core.stack().local_addr(id).ok()) {
+            Some(addr) => self.given_up.push(addr),
+            None => self.fail("ledger", at, "a writer was given up that has no address"),
+        }
     }
 
     /// Notes a broken promise; only the first one counts.

@@ -274,3 +274,17 @@ fn a_reset_is_excused_to_the_reader_of_a_writer_that_was_given_up_and_to_no_othe
     assert_eq!(reset(true), None);
     assert!(reset(false).is_some_and(|what| what.contains("the reader of") && what.contains("reset")));
 }
+
+#[test]
+fn a_writer_that_is_given_up_has_an_address() {
+    let mut world = flooded();
+    world.for_each_app(|app, io| {
+        if app.name() == "bulk" {
+            io.ledger.give_up(io.core, io.now, app.sockets().first().copied());
+        }
+    });
+    assert!(world.ledger.given_up.len() == 1 && world.ledger.broken().is_none());
+    world.for_each_app(|_, io| io.ledger.give_up(io.core, io.now, None));
+    let broken = world.ledger.broken().expect("it is told");
+    assert!(world.ledger.given_up.len() == 1 && broken.message.contains("no address"), "{broken}");
+}
