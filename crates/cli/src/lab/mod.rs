@@ -114,7 +114,7 @@ fn once(experiments: Vec<&'static Experiment>) -> Vec<&'static Experiment> {
     let mut kept: Vec<&'static Experiment> = Vec::new();
     for experiment in experiments {
         if kept.iter().any(|e| e.name == experiment.name) {
-            eprintln!("lowwater: {} is named more than once, and runs once", experiment.name);
+            eprintln!("lowwater: {} is named more than once, and is taken once", experiment.name);
         } else {
             kept.push(experiment);
         }

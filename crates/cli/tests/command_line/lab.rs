@@ -463,7 +463,7 @@ fn what_was_asked_for_twice_or_has_no_such_variant_is_said() {
     let ended = say(&[&["lab", "run", "bulk", "bulk"], &reno[..]].concat()).ok();
     assert_eq!(
         (runs(&ended).len(), &*ended.stderr),
-        (1, "lowwater: bulk is named more than once, and runs once\n")
+        (1, "lowwater: bulk is named more than once, and is taken once\n")
     );
     let ended = say(&[&["lab", "run", "bulk", "tso-autosize"], &reno[..]].concat()).ok();
     assert_eq!(ended.stderr, "lowwater: tso-autosize does not run: it has no variant reno/0%\n");
