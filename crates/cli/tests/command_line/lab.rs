@@ -228,20 +228,35 @@ fn a_run_in_which_nothing_came_says_so_and_has_no_time() {
 }
 
 #[test]
-fn what_a_default_decides_of_bbr_is_said_until_it_is_set() {
-    let run = |more: &[&str]| {
-        let asked = ["lab", "run", "bulk", "--variant", "bbr/0%", "--alone", "--set"];
-        say(&[&asked[..], more].concat()).ok().stdout
+fn what_a_default_decides_of_bbr_is_said_where_it_does_until_it_is_set() {
+    let run = |case: &[&str], more: &[&str]| {
+        let asked = ["lab", "run", "bulk", "--variant", "bbr/0%", "--alone"];
+        let set = case.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>();
+        say(&[&asked[..], &set, more].concat()).ok()
     };
+    let again = |case: &[&str]| runs(&run(case, &["--json"]))[0]["figures"]["retrans_segs"].as_f64();
     let note = "bbr: the 4 MiB of tcp_wmem are too few to leave STARTUP";
-    let long = "bytes=3000000";
-    assert_eq!(run(&[long]).matches(note).count(), 1);
-    assert!(!run(&[long, "--set", "tcp_wmem=4096 262144 64000000"]).contains(note));
-    assert!(!run(&[long, "--set", "tcp_congestion_control=reno"]).contains(note));
-    // The buffer is never full, or holds all that STARTUP asks for.
-    assert!(!run(&["bytes=2600000"]).contains(note));
-    assert!(!run(&[long, "--set", "rtt_ms=70"]).contains(note));
-    assert!(!run(&[long, "--set", "flows=2"]).contains(note));
+    let (long, larger) = ("bytes=21000000", "tcp_wmem=4096 262144 64000000");
+    for (case, told) in [
+        (&[long][..], true),
+        (&["bytes=16000000", "rtt_ms=76"], true),
+        // STARTUP is over, or nothing is lost.
+        (&["bytes=10000000"], false),
+        (&["bytes=3000000"], false),
+        (&[long, "queue_bytes=3000000"], false),
+        // The buffer holds all that STARTUP asks for, or so little that the queue keeps it.
+        (&[long, "rtt_ms=75"], false),
+        (&[long, "rtt_ms=40"], false),
+        (&["bytes=43000000", "rtt_ms=210"], false),
+    ] {
+        let (with, without) = (again(case).expect("a number"), again(&[case, &[larger]].concat()));
+        let without = without.expect("a number");
+        assert_eq!(without < 0.8 * with, told, "{case:?}: {with} and {without}");
+        assert_eq!(run(case, &[]).stdout.matches(note).count(), usize::from(told), "{case:?}");
+    }
+    assert!(!run(&[long, larger], &[]).stdout.contains(note));
+    assert!(!run(&[long, "tcp_congestion_control=reno"], &[]).stdout.contains(note));
+    assert!(!run(&[long, "flows=2"], &[]).stdout.contains(note));
 }
 
 /// What the page tells of it: with the larger buffer most retransmissions are gone.
