@@ -3,6 +3,8 @@
 //! Every protocol has two types: a borrowed `…View` over bytes, whose `parse` checks all lengths once so that its getters
 //! cannot fail, and a `…Repr` value with `parse`, `buffer_len` and `emit`. Views tolerate what the Robustness Principle
 //! asks to tolerate; representations hold what this stack understands, so that `parse(emit(r)) == r`.
+//!
+//! [`pcapng`] is no protocol but a format of files, and is written and never read: blocks with `buffer_len` and `emit` alone.
 #![no_std]
 #![forbid(unsafe_code)]
 
