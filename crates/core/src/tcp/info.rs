@@ -310,7 +310,9 @@ pub struct Bounds {
     pub below: u32,
     /// What says how fast it leaves, and in how large packets.
     pub pace: Pace,
-    /// Where what has never been sent begins in the stream.
+    /// Where what is not acknowledged begins in the stream.
+    pub una: u64,
+    /// Where what has never been sent begins there.
     pub nxt: u64,
     /// A probe of the path's MTU is out.
     pub probes_mtu: bool,
@@ -369,6 +371,7 @@ impl Conn {
                 gso: (self.snd.gso.max_size(), self.snd.gso.max_segs),
                 two_segments_from: self.path.congestion.wishes().two_segments_from,
             },
+            una: self.tx.una_offset(),
             nxt: self.tx.queue_ref().nxt(),
             probes_mtu: self.path.plpmtud.as_ref().is_some_and(|search| search.is_probing()),
             records: self.tx.queue_ref().records(),

@@ -142,7 +142,7 @@ impl Rules {
 
     /// Where more is below than before, the last packet that was let down found less than the limit. What is sent again has twice the room. One
     /// packet asks nobody: what a timeout or a tail loss probe sends again, and the probe of the path's MTU with which a turn may begin. Nor does
-    /// one that finds the retransmit queue with one element at the most, whose completion may be late: then it has two at the most now.
+    /// one that finds the retransmit queue with one element at the most, whose completion may be late.
     fn below(&self, was: &Bounds, now: &Bounds, largest: u64) -> Result<(), String> {
         let below = u64::from(now.below);
         let parts = u64::from(now.sent.0.wrapping_sub(was.sent.0));
@@ -153,11 +153,18 @@ impl Rules {
         let free = charge * (u64::from(resent) + u64::from(probes));
         // The limit may have fallen under what is below already.
         let asked = limit.saturating_add(charge).max(if probes { u64::from(was.below) + 1 } else { 0 });
-        if now.below <= was.below || now.records <= 2 || below < asked.saturating_add(free) {
+        if now.below <= was.below || found_one(was, now) || below < asked.saturating_add(free) {
             return Ok(());
         }
         Err(format!("has {below} bytes below, the limit is {limit}, and a packet {charge}: {was:?}, {now:?}"))
     }
+}
+
+/// The last packet may have found one element at the most in the retransmit queue: one that had never been sent is there itself now, and one
+/// that was sent again may have been cut from that. Where nothing else has happened to two, they were two.
+fn found_one(was: &Bounds, now: &Bounds) -> bool {
+    let alike = (was.una, was.nxt, was.fin) == (now.una, now.nxt, now.fin) && was.records == now.records;
+    now.records < 2 || (now.records == 2 && !alike)
 }
 
 #[cfg(test)]
@@ -174,6 +181,7 @@ mod tests {
         fin: false,
         below: 3_000,
         pace: Pace { rate: 0, by: Status::None, min_rtt: None, gso: (65_536, 64), two_segments_from: None },
+        una: 90_000,
         nxt: 100_000,
         probes_mtu: false,
         records: 3,
@@ -282,6 +290,17 @@ mod tests {
         // Who finds one in the queue asks nobody.
         let few = |records| Bounds { records, ..now(90_001) };
         assert_eq!([0, 1, 2, 3].map(|n| is(&RULES, &few(n))), [true, true, true, false]);
+        // Where two were sent again of two, none found one; where one is acknowledged or was cut, it may have.
+        let two = Bounds { records: 2, ..STILL };
+        let again = Bounds { records: 2, ..again(90_001) };
+        let found_one = |was: Bounds, now: Bounds| RULES.below(&was, &now, 2_000).is_ok();
+        assert!(!found_one(two, again));
+        assert!(
+            found_one(Bounds { records: 1, ..two }, again) && found_one(two, Bounds { una: 95_000, ..again })
+        );
+        assert!(
+            found_one(two, Bounds { nxt: 101_000, ..again }) && found_one(two, Bounds { fin: true, ..again })
+        );
         let aware = Rules { aware: Some(Duration::from_millis(1)), ..RULES };
         assert!(is(&aware, &now(134_799)) && !is(&aware, &now(134_800)));
         let cuts = Rules { cuts: true, ..RULES };

@@ -86,6 +86,7 @@ mod tests {
         fin: false,
         below: 3_000,
         pace: PACE,
+        una: 90_000,
         nxt: 100_000,
         probes_mtu: false,
         records: 3,
