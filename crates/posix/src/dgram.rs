@@ -159,6 +159,19 @@ impl Host {
         Ok(to)
     }
 
+    /// What IPv4 asks of a datagram before anything else (`udp_sendmsg`). A peer of IPv4 of an AF_INET6 socket is written to as if by its address
+    /// (`mapped`; `udpv6_sendmsg`).
+    fn check_for_v4(&self, write: &Write, (id, mapped): (SocketId, bool)) -> Result<(), Errno> {
+        if write.len > LEN_MAX {
+            return Err(Errno::EMSGSIZE);
+        }
+        if write.has(MSG_OOB) && !matches!(write.to, Some(Name::Unspec(..))) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let nowhere = mapped && self.stack.peer_addr(id).is_ok_and(|peer| peer.port() == 0);
+        if nowhere { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+
     pub(crate) fn udp_send(&mut self, call: &Call, p: &mut Progress) -> Answer {
         let write = Write::of(call)?;
         // Before anything else (`inet_send_prepare`).
@@ -178,16 +191,8 @@ impl Host {
         }
         let to = self.udp_destination(&write, id)?;
         let to_v4 = to.or_else(|| self.stack.peer_addr(id).ok()).is_none_or(|to| to.is_ipv4());
-        if write.len > LEN_MAX && to_v4 {
-            return Err(Errno::EMSGSIZE);
-        }
-        if write.has(MSG_OOB) && to_v4 && !matches!(write.to, Some(Name::Unspec(..))) {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        // A peer of IPv4 of an AF_INET6 socket is written to as if by its address (`udpv6_sendmsg`).
-        let nowhere = |peer: SocketAddr| peer.is_ipv4() && peer.port() == 0;
-        if sock.v6 && to.is_none() && self.stack.peer_addr(id).is_ok_and(nowhere) {
-            return Err(Errno::EINVAL);
+        if to_v4 {
+            self.check_for_v4(&write, (id, sock.v6 && to.is_none()))?;
         }
         if let Call::Send { kind: SendKind::Sendmsg, control, .. } = call {
             cmsg::check(control, (to_v4, sock.v6), |ip| self.is_ours(ip))?;
