@@ -236,6 +236,13 @@ impl TimeWait {
         Outgoing { tos: out.tos & !ECN_BITS, ..out }
     }
 
+    /// The answer to the FIN has left with this window, for which something may have been read since the FIN came.
+    pub(super) const fn offered(&mut self, rcv_wnd: u32) {
+        if rcv_wnd > self.rcv_wnd {
+            self.rcv_wnd = rcv_wnd;
+        }
+    }
+
     fn ack(&self, cx: &Cx<'_>) -> Outgoing {
         let mut out = Outgoing::control(TcpRepr {
             src_port: self.tuple.local_port,

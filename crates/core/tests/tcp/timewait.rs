@@ -26,6 +26,21 @@ fn a_repeated_fin_is_acknowledged_and_the_wait_begins_anew() {
     assert_eq!(p.stack.small_objects().1, 0);
 }
 
+/// What is read before the answer to the FIN leaves gives room back, and a window that was offered is not taken back (RFC 9293 section 3.8.6).
+#[test]
+fn what_the_answer_to_the_fin_offered_stays_offered() {
+    let mut p = Peer::server(Shape { options: |o| o.rcvbuf = Some(2_304), ..Shape::default() });
+    p.shutdown(How::Write);
+    p.expect("F. 1 ack 1");
+    p.stall(true);
+    p.inject("FP. 1:78 ack 2");
+    p.read(77);
+    p.stall(false);
+    let first = p.expect(". 2 ack 79");
+    p.inject("FP. 1:78 ack 2");
+    assert_eq!(p.expect(". 2 ack 79").win, first.win);
+}
+
 /// The answer to the FIN has not left when the SYN comes.
 #[test]
 fn one_that_somebody_holds_makes_way_at_once() {

@@ -34,6 +34,9 @@ impl Conn {
         }
         let window = self.rx.select_window(cx);
         self.rx.on_ack_sent(cx);
+        if let Some(time_wait) = &mut self.rest.time_wait {
+            time_wait.offered(self.rx.open_window());
+        }
         self.repr(seq, flags, window, options)
     }
 
