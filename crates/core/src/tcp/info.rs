@@ -335,11 +335,15 @@ pub struct Pace {
     pub gso: (u32, u16),
     /// See [`two_segments_from`](crate::path::congestion::Wishes::two_segments_from).
     pub two_segments_from: Option<u64>,
+    /// Where in the stream ends what a write has pushed out and what has not left yet: it was cut within that write, by the window of then.
+    pub pushed_to: u64,
 }
 
 /// A packet of new data in the retransmit queue; for checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fresh {
+    /// Where it begins in the stream.
+    pub at: u64,
     /// Payload.
     pub bytes: usize,
     /// Segments.
@@ -350,7 +354,11 @@ impl Conn {
     /// Packets that lie at or behind `offset` in the stream, and were sent.
     pub fn sent_from(&self, offset: u64) -> impl Iterator<Item = Fresh> {
         let queue = self.tx.queue_ref();
-        queue.range(offset, queue.nxt()).map(|(_, sent)| Fresh { bytes: sent.payload.len(), segs: sent.segs })
+        queue.range(offset, queue.nxt()).map(|(at, sent)| Fresh {
+            at,
+            bytes: sent.payload.len(),
+            segs: sent.segs,
+        })
     }
 
     /// What bounds it, at this moment.
@@ -370,6 +378,7 @@ impl Conn {
                 min_rtt: self.path.rtt.min_rtt(),
                 gso: (self.snd.gso.max_size(), self.snd.gso.max_segs),
                 two_segments_from: self.path.congestion.wishes().two_segments_from,
+                pushed_to: self.tx.queue_ref().nxt() + u64::from(self.tx.queue_ref().unsent.pushed().bytes),
             },
             una: self.tx.una_offset(),
             nxt: self.tx.queue_ref().nxt(),

@@ -57,7 +57,9 @@ impl Sizes {
             let sized = bytes <= self.bytes(pace) || segs <= self.least(pace);
             sized && bytes <= self.most(pace) && packet.segs <= pace.gso.1
         };
-        if segs <= 1 || ((takes(was) || takes(now)) && segs <= was.cwnd.max(now.cwnd) / 2) {
+        // What a write has pushed was cut before the end of it made the window smaller (`tcp_cwnd_application_limited`).
+        let half = segs <= was.cwnd.max(now.cwnd) / 2 || packet.at < was.pace.pushed_to;
+        if segs <= 1 || ((takes(was) || takes(now)) && half) {
             return Ok(());
         }
         let bytes = self.bytes(&was.pace).max(self.bytes(&now.pace));
@@ -77,6 +79,7 @@ mod tests {
         min_rtt: None,
         gso: (65_536, 60),
         two_segments_from: None,
+        pushed_to: 0,
     };
     const FLOW: Bounds = Bounds {
         in_flight: 9,
@@ -95,7 +98,7 @@ mod tests {
     const SIZES: Sizes = Sizes { least: 2, rtt_log: 9, headers: 321 };
 
     fn takes(sizes: Sizes, was: &Bounds, now: &Bounds, bytes: usize, segs: u16) -> bool {
-        sizes.keeps(was, now, Fresh { bytes, segs }).is_ok()
+        sizes.keeps(was, now, Fresh { at: was.nxt, bytes, segs }).is_ok()
     }
 
     #[test]
@@ -126,6 +129,12 @@ mod tests {
         let narrow = Bounds { cwnd: 21, ..fast };
         assert_eq!([10, 11].map(|n| fits(&narrow, n)), [true, false], "half of the window");
         assert!(takes(SIZES, &fast, &narrow, 11_000, 11), "which was larger");
+        let pushed = |to| Bounds { pace: Pace { pushed_to: to, ..narrow.pace }, ..narrow };
+        assert_eq!(
+            [0, 1].map(|n| fits(&pushed(narrow.nxt + n), 11)),
+            [false, true],
+            "when a write pushed it"
+        );
         assert!(fits(&Bounds { cwnd: 1, ..slow }, 1), "one segment always");
     }
 }
