@@ -68,9 +68,9 @@ impl Conn {
         }
     }
 
-    /// A router says that packets above `mtu` bytes do not pass, and of all that was heard of the path `known` is the least: what is in flight in larger ones is cut and sent again, unless
-    /// the application forbade it (IP_MTU_DISCOVER). False when the error is none of this connection's or not to be believed, so
-    /// that nobody else should believe it either.
+    /// A router says that packets above `mtu` bytes do not pass, and of all that was heard of the path `known` is the least: what is in flight
+    /// in larger ones is cut and sent again, unless the application forbade it (IP_MTU_DISCOVER). False when the error is none of this
+    /// connection's or not to be believed, so that nobody else should believe it either.
     pub fn on_pmtu(&mut self, cx: &mut Cx<'_>, (mtu, known): (u16, u16), seq: Option<Seq>) -> bool {
         if self.is_past() {
             return false;
