@@ -13,8 +13,8 @@ use std::time::SystemTime;
 const BUFFER: usize = 1 << 20;
 
 /// A capture: [`Builder::capture`](crate::Builder::capture) writes the packets of a stack to it, and [`Capture::finish`] says whether all are there.
-/// It ends at the first error of the writer; the stack goes on. What has passed is written when the stack has nothing to do. A super-packet is one packet, as the device takes it. Clones are the same capture; packets of several stacks may
-/// go to one: an interface is named by the number of its stack, in order of the calls, and that of its device ("stack0-device1").
+/// It ends at the first error of the writer; the stack goes on. What has passed is written when the stack has nothing to do. A super-packet is one
+/// packet, as the device takes it. Clones are the same capture; packets of several stacks may go to one: an interface is named by the number of its stack, in order of the calls, and that of its device ("stack0-device1").
 #[derive(Clone)]
 pub struct Capture {
     state: Arc<Mutex<State>>,

@@ -324,7 +324,8 @@ fn what_the_peer_lets_go_after_close_does_not_shrink_the_window() {
     }
 }
 
-/// What shutdown() has let go leaves as its owner's, also where close() follows before the driver has asked for packets: Linux has sent it within shutdown().
+/// What shutdown() has let go leaves as its owner's, also where close() follows before the driver has asked for packets: Linux has sent it
+/// within shutdown().
 #[test]
 fn what_shutdown_lets_go_right_before_close_is_the_owners() {
     let cwnd = |calls: &[fn(&mut Peer)]| {
