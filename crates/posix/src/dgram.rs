@@ -180,7 +180,8 @@ impl Host {
         let patient = !(p.hurries(sock.nonblocking, None) || write.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.sndtimeo, sock.shut & 2 != 0);
         // Of IPv6 that comes when the packet is made, behind whom it is for (`ip6_append_data`).
-        let by_v4 = !sock.v6 || (!sock.v6only() && write.to.is_some_and(is_for_v4));
+        let from = self.udp_source(sock);
+        let by_v4 = !sock.v6 || (!sock.v6only() && write.to.is_some_and(|to| is_for_v4(to, from)));
         if write.len > LEN_MAX && by_v4 {
             return Err(Errno::EMSGSIZE);
         }
@@ -253,10 +254,11 @@ impl Host {
     }
 }
 
-/// An address of IPv4, or one that has its family and too few bytes.
-fn is_for_v4(name: Name) -> bool {
+/// An address of IPv4, or one that has its family and too few bytes. For a socket that has an address of IPv4 the unspecified one is that of
+/// this host (`udpv6_sendmsg`).
+fn is_for_v4(name: Name, from: Option<SocketAddr>) -> bool {
     match name {
-        Name::Inet(addr) => addr.ip().to_canonical().is_ipv4(),
+        Name::Inet(addr) => Host::stack_remote(addr, from).ip().to_canonical().is_ipv4(),
         Name::Padded(_) | Name::Short(IN, _) => true,
         _ => false,
     }

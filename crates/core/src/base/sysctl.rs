@@ -137,7 +137,8 @@ impl Sysctl {
     }
 }
 
-fn short_name(name: &str) -> &str {
+/// The name without what stands in front of it below `/proc/sys/net`.
+pub(crate) fn short_name(name: &str) -> &str {
     name.trim()
         .trim_start_matches("net.ipv4.")
         .trim_start_matches("net.core.")

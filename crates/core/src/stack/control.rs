@@ -1,6 +1,7 @@
 //! Control operations: devices, addresses, routes, queueing disciplines, settings.
 use super::Stack;
 use super::link::{LOOPBACK, LOOPBACK_MTU, Link};
+use crate::base::sysctl::short_name;
 use crate::base::{DeviceId, Error, Sysctl};
 use crate::device::DeviceCaps;
 use crate::ip::{self, Cidr, Iface, Ip, Route};
@@ -163,6 +164,10 @@ impl Stack {
         self.env.sysctl.set(name, value)?;
         if self.env.sysctl.tcp_queue_aware != aware {
             self.restart_queues(!aware);
+        }
+        // Whoever writes it, be it the same value, has no suspicion any more (`proc_tfo_blackhole_detect_timeout`).
+        if short_name(name) == "tcp_fastopen_blackhole_timeout_sec" {
+            self.openers.fastopen.cache.trust();
         }
         Ok(())
     }

@@ -34,7 +34,8 @@ impl Sender {
         let mut start = start;
         // By the MSS of now, though it was counted by another (`tcp_send_loss_probe`).
         let front = usize::from(last.segs.saturating_sub(1)) * usize::from(self.flight.mss);
-        if front < last.payload.len() && self.flight.split_to_resend(start, front) {
+        let below = self.flight.tx.below.holds(last.number);
+        if !below && front < last.payload.len() && self.flight.split_to_resend(start, front) {
             start += front as u64;
         }
         self.resend(start, Share::Proposed).map_or(Probe::Nothing, Probe::Resend)

@@ -161,12 +161,21 @@ impl Sender {
             && self.flight.next_lost().is_some_and(|(_, sent)| sent.payload.is_empty())
     }
 
-    /// The record at `start` as a retransmission, of which `share` goes; none where it has been acknowledged or none of it may go.
+    /// The record at `start` as a retransmission, of which `share` goes; none where it has been acknowledged or none of it may go. What has not
+    /// left this host is not touched: nobody has use for pieces of what goes once (`__tcp_retransmit_skb` asks for that first).
     pub(super) fn resend(&mut self, start: u64, share: Share) -> Option<Resend> {
+        let sent = self.flight.tx.get(start)?;
+        if self.flight.tx.below.holds(sent.number) {
+            return self.as_resend(start);
+        }
         let start = self.flight.without_acked(start);
         if let Share::Fitting { segs, wnd_end } = share {
             self.flight.cut_to_resend(start, segs, wnd_end)?;
         }
+        self.as_resend(start)
+    }
+
+    fn as_resend(&self, start: u64) -> Option<Resend> {
         let sent = self.flight.tx.get(start)?;
         Some(Resend {
             start,

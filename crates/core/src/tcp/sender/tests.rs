@@ -672,6 +672,25 @@ fn what_is_dropped_at_the_device_is_the_oldest_below() {
     assert_eq!(holds, [false, true, true]);
 }
 
+/// Nobody has use for pieces of what goes once: what follows it would not find one element any more, which small queues let pass.
+#[test]
+fn what_has_not_left_is_not_cut_to_go_again() {
+    let mut rig = Rig::warm();
+    rig.s.follow_departures();
+    rig.send(5, true);
+    let mut cx = rig.world.cx(Instant::from_millis(rig.ms + 3_000));
+    rig.s.on_rto(&mut cx, &mut rig.path, Timeout::Backoff).expect("a head");
+    assert_eq!(rig.s.flight().lost_out, 5);
+    let far = rig.s.snd_nxt();
+    let below = rig.s.next_retransmit(&rig.path, 1, far).expect("lost");
+    assert!(below.below);
+    assert_eq!((below.segs, rig.s.queue_ref().records()), (5, 1));
+    rig.s.on_left(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path);
+    let left = rig.s.next_retransmit(&rig.path, 1, far).expect("lost");
+    assert!(!left.below);
+    assert_eq!((left.segs, rig.s.queue_ref().records()), (1, 2));
+}
+
 #[test]
 fn nothing_switches_rack_off() {
     let mut rig = Rig::warm();
