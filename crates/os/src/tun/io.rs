@@ -8,6 +8,7 @@ use lowwater_core::device::{Device, Direction, Submit};
 use lowwater_core::packet::{Offload, Packet};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, retry_on_intr, write, writev};
+use rustix::thread::sched_getcpu;
 use std::io::{self, IoSlice};
 
 /// Frames up to this length are written from one buffer: headers and a little payload.
@@ -60,7 +61,7 @@ impl Tun {
                 Read::Empty => {
                     self.pace.met_none(frames);
                     if let Some(steering) = &mut self.arranged.steering {
-                        steering.on_batch(at, false);
+                        steering.on_batch(at, false, sched_getcpu());
                     }
                     return Ok(false);
                 }
@@ -72,7 +73,7 @@ impl Tun {
         }
         self.pace = Pace::default();
         if let Some(steering) = &mut self.arranged.steering {
-            steering.on_batch(at, true);
+            steering.on_batch(at, true, sched_getcpu());
         }
         Ok(true)
     }

@@ -21,8 +21,8 @@ pub enum KernelWork {
     Auto,
     /// In the thread that writes, before the write returns: the least latency and the least work in all.
     Inline,
-    /// On processors chosen by a hash of the flow, of all but the one of the thread that asks (receive packet steering, `rps_cpus`):
-    /// a write there would be processed inline after all.
+    /// On processors chosen by a hash of the flow, of all but the one of the thread that reads (receive packet steering, `rps_cpus`),
+    /// which it follows: what is written on a processor that the set names is processed there inline after all.
     Spread,
     /// In a thread of the kernel for each queue, which takes packets by batches and merges them (NAPI, `threaded`). The thread
     /// that owns the stack does nothing but its own work; where processors are short, both compete for them.
@@ -54,9 +54,10 @@ impl KernelWork {
         if self == Self::Thread {
             return sysfs.set(name, "threaded", "1").map(|()| None);
         }
-        let steering = Steering::new(sysfs.open(name, &format!("queues/rx-{queue}/rps_cpus"))?);
-        if self == Self::Spread {
-            return steering.switch(true).map(|()| None);
+        let attribute = sysfs.open(name, &format!("queues/rx-{queue}/rps_cpus"))?;
+        let mut steering = Steering { always: self == Self::Spread, ..Steering::new(attribute) };
+        if steering.always {
+            steering.leave_out(Some(sched_getcpu()))?;
         }
         Ok(Some(steering))
     }
@@ -65,17 +66,19 @@ impl KernelWork {
 /// What came of [`KernelWork`] on one queue.
 #[derive(Debug, Default)]
 pub(super) struct Arranged {
-    /// Where the work moves with the load.
+    /// Where the work moves with the load or with the thread.
     pub(super) steering: Option<Steering>,
     /// Why it could not be arranged.
     pub(super) degraded: Option<String>,
 }
 
-/// Receive packet steering of one queue, switched on while batches end at their bound.
+/// Receive packet steering of one queue, switched on while batches end at their bound, or always.
 #[derive(Debug)]
 pub(super) struct Steering {
     attribute: Attribute,
-    on: bool,
+    always: bool,
+    /// It is on, for all processors but this one.
+    left_out: Option<usize>,
     /// Batches that ended at their bound, halved by each that did not.
     busy: u32,
     last_busy: Instant,
@@ -83,27 +86,31 @@ pub(super) struct Steering {
 
 impl Steering {
     const fn new(attribute: Attribute) -> Self {
-        Self { attribute, on: false, busy: 0, last_busy: Instant::ZERO }
+        Self { attribute, always: false, left_out: None, busy: 0, last_busy: Instant::ZERO }
     }
 
-    /// A batch ended `at`, at its bound when it was `full`; else the device was empty.
-    pub(super) fn on_batch(&mut self, at: Instant, full: bool) {
+    /// A batch ended `at` on processor `cpu`, at its bound when it was `full`; else the device was empty.
+    ///
+    /// The scheduler moves the thread, and nothing moves it back from a processor that the set names: there each write is processed
+    /// inline, so the thread is the busier for it, and stays where it is. So the set follows.
+    pub(super) fn on_batch(&mut self, at: Instant, full: bool, cpu: usize) {
         if full {
             self.busy = self.busy.saturating_add(1);
             self.last_busy = at;
         } else {
             self.busy /= 2;
         }
-        let wanted = self.busy >= BUSY_BATCHES || (self.on && at.since(self.last_busy) < CALM);
-        if wanted != self.on {
+        let lasts = self.left_out.is_some() && at.since(self.last_busy) < CALM;
+        let wanted = (self.always || self.busy >= BUSY_BATCHES || lasts).then_some(cpu);
+        if wanted != self.left_out {
             // Refused, it stays as it is; the device works all the same.
-            let _ = self.switch(wanted);
-            self.on = wanted;
+            let _ = self.leave_out(wanted);
         }
     }
 
-    fn switch(&self, on: bool) -> Result<(), Refused> {
-        self.attribute.set(&if on { others() } else { "0".into() })
+    fn leave_out(&mut self, cpu: Option<usize>) -> Result<(), Refused> {
+        self.left_out = cpu;
+        self.attribute.set(&cpu.map_or_else(|| "0".into(), all_but))
     }
 }
 
@@ -111,9 +118,8 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The processors that this thread may run on, but the one it runs on now; that one where there is no other.
-fn others() -> String {
-    let own = sched_getcpu();
+/// The processors that this thread may run on, but `own`; that one where there is no other.
+fn all_but(own: usize) -> String {
     let allowed = sched_getaffinity(None).unwrap_or_default();
     let others: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| cpu != own && allowed.is_set(cpu)).collect();
     if others.is_empty() { cpu_mask(&[own]) } else { cpu_mask(&others) }
@@ -186,21 +192,59 @@ mod tests {
             let steering = tun.arranged.steering.as_mut().unwrap();
             let mut at = Instant::from_millis(1_000);
             for _ in 1..BUSY_BATCHES {
-                steering.on_batch(at, true);
+                steering.on_batch(at, true, 0);
             }
             // A device that is empty every other time is not what holds everything up.
             for _ in 0..BUSY_BATCHES {
-                steering.on_batch(at, false);
-                steering.on_batch(at, true);
+                steering.on_batch(at, false, 0);
+                steering.on_batch(at, true, 0);
             }
             assert!(!spread());
-            (0..BUSY_BATCHES).for_each(|_| steering.on_batch(at, true));
+            (0..BUSY_BATCHES).for_each(|_| steering.on_batch(at, true, 0));
             assert!(spread());
             at += CALM / 2;
-            steering.on_batch(at, false);
+            steering.on_batch(at, false, 0);
             assert!(spread(), "not at the first pause");
-            steering.on_batch(at + CALM, false);
+            steering.on_batch(at + CALM, false, 0);
             assert!(!spread());
+        });
+    }
+
+    #[test]
+    fn where_the_work_goes_follows_the_thread() {
+        let allowed = sched_getaffinity(None).unwrap();
+        let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+        let &[first, second, ..] = &cpus[..] else {
+            return;
+        };
+        if !net_admin() {
+            return;
+        }
+        NetNs::new().unwrap().run(|| {
+            for work in [KernelWork::Spread, KernelWork::Auto] {
+                let mut tun = Tun::open(&TunOptions { work, ..TunOptions::new("") }).unwrap();
+                assert_eq!(tun.degraded(), None);
+                let name = tun.name().to_owned();
+                let named = |cpu: usize| {
+                    let set = Sysfs::mount().unwrap().get(&name, "queues/rx-0/rps_cpus");
+                    // Words of 32 bits, the lowest last; as many as the kernel knows processors.
+                    let word =
+                        set.rsplit(',').nth(cpu / 32).map_or(0, |w| u32::from_str_radix(w, 16).unwrap());
+                    word >> (cpu % 32) & 1 == 1
+                };
+                let steering = tun.arranged.steering.as_mut().unwrap();
+                let at = Instant::from_millis(1_000);
+                (0..BUSY_BATCHES).for_each(|_| steering.on_batch(at, true, first));
+                assert!(!named(first) && named(second), "{work:?}");
+                steering.on_batch(at, false, second);
+                assert!(named(first) && !named(second), "{work:?}: it has moved");
+                steering.on_batch(at + CALM, false, first);
+                assert_eq!(
+                    (named(first), named(second)),
+                    (false, work == KernelWork::Spread),
+                    "{work:?}: calm"
+                );
+            }
         });
     }
 
