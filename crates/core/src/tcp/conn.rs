@@ -414,8 +414,10 @@ impl Conn {
         let headers = u64::from(cx.sysctl.max_tcp_header) + SHARED_INFO;
         let per_mss = (segment + headers).next_power_of_two() + ELEMENT_OVERHEAD;
         let wanted = u64::from(self.path.congestion.wishes().sndbuf_expand) * segments * per_mss;
-        let wanted = wanted.min(u64::from(cx.sysctl.tcp_wmem.max)) as u32;
-        self.app.sndbuf = self.app.sndbuf.max(wanted);
+        if wanted > u64::from(self.app.sndbuf) {
+            // Where the bound has fallen since, so does the buffer.
+            self.app.sndbuf = wanted.min(u64::from(cx.sysctl.tcp_wmem.max)) as u32;
+        }
     }
 
     /// The queue is about to hold `bytes` more. While memory is short, who holds more than his share keeps a send buffer of half

@@ -177,7 +177,13 @@ impl Model<'_> {
         let bound = self.most.max(before).saturating_add(sample.delivered).max(conserved).max(4);
         assert!(after <= bound, "no more leaves than twice what arrives, or what was out before");
         if let Some(rate) = self.it.wishes().pacing_rate {
-            assert!((1..=self.flow.max_pacing_rate).contains(&rate), "SO_MAX_PACING_RATE holds: {rate}");
+            assert!(rate <= self.flow.max_pacing_rate, "SO_MAX_PACING_RATE holds: {rate}");
+            let carries =
+                |of: &RateSample| u128::from(of.delivered) * 1_000_000_000 >= of.interval().as_nanos();
+            assert!(
+                rate > 0 || !sample.rate.as_ref().is_some_and(carries),
+                "a segment a second is some pace"
+            );
         }
         self.pace();
     }

@@ -11,8 +11,8 @@ impl Conn {
     pub(super) fn window_probe(&mut self, cx: &mut Cx<'_>) -> Outgoing {
         let mss = self.mss_now();
         let room = self.send_window_room();
-        if let Some(head) = self.tx.peek_unsent()
-            && room > 0
+        let head = self.tx.peek_unsent().filter(|_| room > 0);
+        if let Some(head) = head
             && !self.out.no_path
         {
             // Some room: send what fits, with PSH, whatever Nagle and the congestion window say.
@@ -39,7 +39,8 @@ impl Conn {
                 return segment;
             }
         }
-        cx.count.tcp_ext.tcp_win_probe += 1;
+        // What found no route was to be data (`tcp_xmit_probe_skb` alone counts).
+        cx.count.tcp_ext.tcp_win_probe += u64::from(head.is_none());
         let una = self.tx.snd_una();
         if self.snd.up.between(una + 1, una + u32::from(u16::MAX)) {
             // The pointer goes ahead of the data: one probe has it, the next asks as usual, and what becomes of that one counts.

@@ -124,6 +124,13 @@ impl Conn {
         if !self.path.pacing.lets_go_after(cx.now, 0) || !self.out.credit.lets_go_after(&ask, 0) {
             return false;
         }
-        u64::from(segs).min(self.tx.queue_ref().unsent_bytes().div_ceil(u64::from(mss))) >= u64::from(room)
+        let unsent = &self.tx.queue_ref().unsent;
+        let most = segs as usize * usize::from(mss);
+        let len = if cx.sysctl.tcp_grow_packet {
+            unsent.head_grown(most)
+        } else {
+            unsent.head_behind().map_or(0, |head| head.len)
+        };
+        segs.min(len.div_ceil(usize::from(mss)) as u32) >= room
     }
 }

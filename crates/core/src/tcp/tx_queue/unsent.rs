@@ -292,6 +292,20 @@ impl Unsent {
         self.info(usize::from(self.pushed.packets))
     }
 
+    /// Bytes of the first element that is not pushed out, once it has been filled up to `len` bytes by [`Self::grow_head`], which takes of one
+    /// element alone.
+    #[must_use]
+    pub fn head_grown(&self, len: usize) -> usize {
+        let mut heads = self.elements.iter().skip(usize::from(self.pushed.packets));
+        let Some(head) = heads.next() else { return 0 };
+        match (&head.data, heads.next().map(|next| &next.data)) {
+            (Data::Open(own), Some(Data::Open(next))) if head.flags & flag::EOR == 0 => {
+                own.len() + len.saturating_sub(own.len()).min(next.len())
+            }
+            _ => head.len(),
+        }
+    }
+
     fn info(&self, index: usize) -> Option<HeadInfo> {
         let element = self.elements.get(index)?;
         Some(HeadInfo {

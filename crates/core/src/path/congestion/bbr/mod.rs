@@ -320,9 +320,10 @@ impl Congestion for Bbr {
     }
 }
 
-/// Pacing rate in bytes per second for `gain` of `bw`, within SO_MAX_PACING_RATE (`bbr_bw_to_pacing_rate`).
+/// Pacing rate in bytes per second for `gain` of `bw`, within SO_MAX_PACING_RATE (`bbr_bw_to_pacing_rate`). A path that seems to carry nothing
+/// makes none of it, which is no pace: what leaves then shows what it carries.
 fn paced(bw: u64, gain: u32, flow: &Flow) -> u64 {
-    bytes_per_second(bw, gain, flow.mss).max(1).min(flow.max_pacing_rate)
+    bytes_per_second(bw, gain, flow.mss).min(flow.max_pacing_rate)
 }
 
 /// Whole microseconds.
