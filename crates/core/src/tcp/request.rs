@@ -454,6 +454,8 @@ impl Request {
             },
         );
         conn.begin_with(cx, seg);
+        // Segments are no longer than half of that window (`tcp_v4_syn_recv_sock`).
+        conn.guess_rcv_mss();
         conn
     }
 }

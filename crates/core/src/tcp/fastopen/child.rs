@@ -128,7 +128,7 @@ impl Conn {
             self.path.rate.count_syn_ack();
             self.rx.allow_for_options();
             // Anew, since the window may be another than the SYN's (`tcp_rcv_state_process`).
-            self.rx.guess_mss(self.mss());
+            self.guess_rcv_mss();
             self.rx.set_foreseen(true);
             self.tx.began(cx.now);
             self.app.notice.insert(Notice::WRITABLE);

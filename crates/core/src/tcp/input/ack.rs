@@ -258,6 +258,11 @@ impl Conn {
         }
     }
 
+    /// The peer's segments are guessed to be as long as ours.
+    pub(in crate::tcp) fn guess_rcv_mss(&mut self) {
+        self.rx.guess_mss(self.mss());
+    }
+
     fn complete_passive_open(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
         self.set_state(cx, State::Established);
         self.path.rate.count_syn_ack();
