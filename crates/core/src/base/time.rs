@@ -92,8 +92,7 @@ impl Instant {
 /// Nanoseconds of a duration, saturating at `u64::MAX` (584 years).
 #[must_use]
 pub const fn nanos(d: Duration) -> u64 {
-    let n = d.as_nanos();
-    if n > u64::MAX as u128 { u64::MAX } else { n as u64 }
+    d.as_secs().saturating_mul(1_000_000_000).saturating_add(d.subsec_nanos() as u64)
 }
 
 impl Add<Duration> for Instant {

@@ -122,13 +122,17 @@ impl Rtt {
     /// The longest timeout (`tcp_rto_max`).
     #[must_use]
     pub const fn rto_max(&self, sysctl: &Sysctl) -> Duration {
-        let ms = if self.bounds.max_ms() != 0 { self.bounds.max_ms() } else { sysctl.tcp_rto_max_ms };
-        Duration::from_millis(ms as u64)
+        Duration::from_millis(self.rto_max_ms(sysctl) as u64)
     }
 
-    /// What bounds the timeout as it is.
-    const fn bound(&self, sysctl: &Sysctl) -> Duration {
-        if self.old_max != 0 { Duration::from_millis(self.old_max as u64 * 4) } else { self.rto_max(sysctl) }
+    const fn rto_max_ms(&self, sysctl: &Sysctl) -> u32 {
+        if self.bounds.max_ms() != 0 { self.bounds.max_ms() } else { sysctl.tcp_rto_max_ms }
+    }
+
+    /// What bounds the timeout as it is, in microseconds.
+    const fn bound_us(&self, sysctl: &Sysctl) -> u64 {
+        let ms = if self.old_max != 0 { self.old_max as u32 * 4 } else { self.rto_max_ms(sysctl) };
+        ms as u64 * 1_000
     }
 
     /// A sample for the timeout, never from an ambiguous retransmission (Karn's rule). Ends the backoff.
@@ -237,7 +241,7 @@ impl Rtt {
         if self.srtt8 == 0 && self.shift == 0 {
             return Duration::from_micros(u64::from(self.rttvar));
         }
-        Duration::from_micros(self.base_us(sysctl) << self.shift).min(self.bound(sysctl))
+        Duration::from_micros((self.base_us(sysctl) << self.shift).min(self.bound_us(sysctl)))
     }
 
     /// The same as a timer counts it: by the bound in force.
@@ -256,7 +260,7 @@ impl Rtt {
         // RFC 6298 section 2.3: at least one tick of the clock is added.
         let granularity = sysctl.clock_resolution_ns.div_ceil(1_000);
         let us = u64::from(self.srtt8 >> 3) + u64::from(self.rttvar.max(granularity));
-        us.min(self.bound(sysctl).as_micros() as u64)
+        us.min(self.bound_us(sysctl))
     }
 
     /// Smoothed RTT (`tcpi_rtt`).

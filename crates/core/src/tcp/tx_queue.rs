@@ -420,11 +420,11 @@ impl TxQueue {
 
     /// Removes the first record when it ends at or before `ack`.
     pub fn pop_acked(&mut self, pool: &mut Pool, ack: u64) -> Option<Acked> {
-        let (start, sent) = self.sent.first_key_value()?;
-        if start + sent.span() > ack {
+        let first = self.sent.first_entry()?;
+        if first.key() + first.get().span() > ack {
             return None;
         }
-        let (start, sent) = self.sent.pop_first()?;
+        let (start, sent) = first.remove_entry();
         let acked = Acked::of(start, &sent, sent.segs);
         pool.give(sent.payload);
         Some(acked)

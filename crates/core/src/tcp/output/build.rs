@@ -72,12 +72,12 @@ impl Conn {
     }
 
     /// New data, cut by the MSS with which the burst began, or a smaller one that has come since: what leaves with its first segment alone, as the
-    /// block of a D-SACK, is no room for the others (`tcp_write_xmit` is told once). `(mss, max_segs)` is what goes by the present one.
+    /// block of a D-SACK, is no room for the others (`tcp_write_xmit` is told once). `mss` is the present one.
     pub(super) fn new_of_burst(
         &mut self,
         cx: &mut Cx<'_>,
         caps: &PathCaps,
-        (mss, max_segs): (u16, u16),
+        mss: u16,
         hold: Option<Hold>,
     ) -> Result<Outgoing, Wait> {
         let of_burst = match self.out.burst.mss {
@@ -85,12 +85,10 @@ impl Conn {
             began => began.min(mss),
         };
         self.out.burst.mss = of_burst;
-        if of_burst == mss {
-            return self.new_data(cx, mss, max_segs, hold);
+        if of_burst != mss {
+            self.tx.set_mss(of_burst);
         }
-        self.tx.set_mss(of_burst);
-        let max_segs = self.packet_segments(cx, caps, of_burst);
-        self.new_data(cx, of_burst, max_segs, hold)
+        self.new_data(cx, caps, of_burst, hold)
     }
 
     /// F-RTO sends new data in the place of a retransmission, and at the same time, or that after all where the new data does not fit the

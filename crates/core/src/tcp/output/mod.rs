@@ -136,9 +136,6 @@ impl Conn {
         let mss = self.mss_now();
         self.tx.set_mss(mss);
         self.tx.set_collapse(cx.sysctl.tcp_retrans_collapse);
-        // Each segment carries an urgent pointer of its own.
-        let packet_segs = if self.may_have_data() { self.packet_segments(cx, caps, mss) } else { 1 };
-        let max_segs = if self.urgent_mode() { 1 } else { packet_segs };
         if self.state == State::SynSent && self.tx.queue_ref().nxt() == 0 {
             return if self.is_deferred() { Err(Wait::Handshake) } else { Ok(self.first_syn(cx)) };
         }
@@ -149,13 +146,14 @@ impl Conn {
             return Ok(segment);
         }
         if self.is_child() {
-            return match self.child_resend(max_segs, end, hold) {
+            return match self.child_resend(cx, caps, mss, hold) {
                 Some(resend) => self.retransmit(cx, &resend),
-                None => self.new_of_burst(cx, caps, (mss, packet_segs), hold),
+                None => self.new_of_burst(cx, caps, mss, hold),
             };
         }
         if self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA) {
             // Together with its data the SYN was too long for a router: it goes alone; the window is shut for the rest.
+            let max_segs = self.resend_segments(cx, caps, mss);
             if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, end) {
                 return self.retransmit(cx, &resend);
             }
@@ -163,12 +161,12 @@ impl Conn {
         if matches!(self.state, State::SynSent | State::SynRecv) {
             return Err(if self.tx.queue_ref().unsent_bytes() > 0 { Wait::Handshake } else { Wait::Empty });
         }
-        if let Some(probe) = self.tail_probe(cx, mss, max_segs) {
+        if let Some(probe) = self.tail_probe(cx, caps, mss) {
             return Ok(probe);
         }
         if self.out.rexmit == Rexmit::New {
             // F-RTO: new data tells more than a retransmission (RFC 5682 section 2.1 step 2b).
-            if let Ok(segment) = self.new_of_burst(cx, caps, (mss, packet_segs), Some(Hold::Push)) {
+            if let Ok(segment) = self.new_of_burst(cx, caps, mss, Some(Hold::Push)) {
                 return Ok(segment);
             }
             // Where there is none, what is lost goes after all (`tcp_xmit_recovery`).
@@ -177,40 +175,38 @@ impl Conn {
         if self.tx.may_resend(&self.path) {
             // What the pace holds back is not cut yet.
             self.pacing_gate(self.late_clock(cx.now).unwrap_or(cx.now))?;
-        }
-        if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, self.window_end()) {
-            return match (self.retransmit(cx, &resend), hold) {
-                // It keeps nothing new back (`tcp_data_snd_check` follows `tcp_xmit_retransmit_queue`).
-                (Err(Wait::HostQueue), Some(_)) => {
-                    self.new_of_burst(cx, caps, (mss, packet_segs), hold).map_err(|_| Wait::HostQueue)
-                }
-                (answer, _) => answer,
-            };
+            let max_segs = self.resend_segments(cx, caps, mss);
+            if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, self.window_end()) {
+                return match (self.retransmit(cx, &resend), hold) {
+                    // It keeps nothing new back (`tcp_data_snd_check` follows `tcp_xmit_retransmit_queue`).
+                    (Err(Wait::HostQueue), Some(_)) => {
+                        self.new_of_burst(cx, caps, mss, hold).map_err(|_| Wait::HostQueue)
+                    }
+                    (answer, _) => answer,
+                };
+            }
         }
         if self.out.early.take_if(|early| !early.new).is_some() {
             // New data comes after the peer's, and with what that is owed (`tcp_data_snd_check`).
             self.out.burst.mss = 0;
             return self.next_data(cx, caps, hold);
         }
-        self.new_of_burst(cx, caps, (mss, packet_segs), hold)
+        self.new_of_burst(cx, caps, mss, hold)
     }
 
-    /// False where nothing waits that has a size: most turns of a flow end like that, and then nobody asks how large a packet should be.
-    fn may_have_data(&self) -> bool {
-        self.tx.peek_unsent().is_some()
-            || self.out.rexmit != Rexmit::None
-            || self.tx.flight().lost_out > 0
-            || self.out.is_due()
-            || self.rest.queue.is_some()
+    /// Segments that one packet may hold of what is sent again, or of a probe. Each segment carries an urgent pointer of its own.
+    fn resend_segments(&mut self, cx: &Cx<'_>, caps: &PathCaps, mss: u16) -> u16 {
+        if self.urgent_mode() { 1 } else { self.packet_segments(cx, caps, mss) }
     }
 
     /// Before the SYN-ACK is acknowledged nothing is sent again but what is too long for a router (`tcp_simple_retransmit`): what the
     /// SYN-ACK's timer found lost is no write's to send (`tcp_fastopen_synack_timer`).
-    fn child_resend(&mut self, max_segs: u16, end: Seq, hold: Option<Hold>) -> Option<Resend> {
+    fn child_resend(&mut self, cx: &Cx<'_>, caps: &PathCaps, mss: u16, hold: Option<Hold>) -> Option<Resend> {
         if hold.is_some() {
             return None;
         }
-        self.tx.next_retransmit(&self.path, max_segs, end)
+        let max_segs = self.resend_segments(cx, caps, mss);
+        self.tx.next_retransmit(&self.path, max_segs, self.window_end())
     }
 
     fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
@@ -289,20 +285,21 @@ impl Conn {
         (len > 0 && fits).then_some(len)
     }
 
-    /// What a write has pushed out, then the rest where a `hold` says that it may leave.
+    /// What a write has pushed out, then the rest where a `hold` says that it may leave. Most turns of a flow end here with nothing that
+    /// waits, and then nobody asks how large a packet should be.
     fn new_data(
         &mut self,
         cx: &mut Cx<'_>,
+        caps: &PathCaps,
         mss: u16,
-        max_segs: u16,
         hold: Option<Hold>,
     ) -> Result<Outgoing, Wait> {
+        let head = self.tx.peek_unsent().ok_or(Wait::Empty)?;
+        let max_segs = self.packet_segments(cx, caps, mss);
         if let Some(packet) = self.pushed_data(cx, mss, max_segs)? {
             return Ok(packet);
         }
-        let (Some(hold), Some(head)) = (hold, self.tx.peek_unsent()) else {
-            return Err(Wait::Empty);
-        };
+        let hold = hold.ok_or(Wait::Empty)?;
         if self.path.plpmtud.is_some()
             && self.out.burst.segs == 0
             && let Some(probe) = self.mtu_probe(cx, mss)?

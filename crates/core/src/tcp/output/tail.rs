@@ -3,6 +3,7 @@ use super::nagle::Hold;
 use crate::base::Cx;
 use crate::credit::PACKET_CHARGE;
 use crate::path::congestion::CaState;
+use crate::tcp::PathCaps;
 use crate::tcp::chrono::Held;
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::Outgoing;
@@ -11,7 +12,7 @@ use crate::tcp::sender::Probe;
 impl Conn {
     /// What a tail loss probe asks for: one segment past the congestion window (RFC 8985 section 7.3), or a packet of new data
     /// where the window has room.
-    pub(super) fn tail_probe(&mut self, cx: &mut Cx<'_>, mss: u16, max_segs: u16) -> Option<Outgoing> {
+    pub(super) fn tail_probe(&mut self, cx: &mut Cx<'_>, caps: &PathCaps, mss: u16) -> Option<Outgoing> {
         let (probe, amid_loss) = self.out.take_tail_probe()?;
         // It waited for its turn, and what has come meanwhile shows what is lost: nothing is probed for in recovery, where the answer would
         // be taken for that of a loss that nobody has noticed. Where a router has shown the loss, the timer ran on, and runs out as ever
@@ -33,6 +34,7 @@ impl Conn {
             // The acknowledgement of all may have come since, or one that shut the window. New data keeps to the pace and to small
             // queues.
             Probe::New if self.has_in_flight() && self.head_fits_window(mss) => {
+                let max_segs = self.resend_segments(cx, caps, mss);
                 (self.new_probe(cx, mss, max_segs), false)
             }
             Probe::New | Probe::Nothing => (None, false),
