@@ -150,7 +150,7 @@ impl World {
     pub fn set_qdisc(&mut self, host: usize, words: &str) -> Result<(), String> {
         let mut done = Ok(());
         self.with_host(host, |host, now, outside| {
-            done = host.core_mut().set_qdisc(now, words);
+            done = host.set_qdisc(now, words);
             host.settle(now, outside);
         });
         done

@@ -66,6 +66,12 @@ impl Below {
         self.handed
     }
 
+    /// The number of the last packet that was handed down.
+    #[must_use]
+    pub const fn handed(&self) -> u16 {
+        self.handed
+    }
+
     /// A number for what nobody pays for, and nobody tells of.
     #[must_use]
     pub const fn none(&self) -> u16 {

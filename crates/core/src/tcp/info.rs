@@ -4,7 +4,7 @@ use super::conn::Conn;
 use super::fastopen::fact;
 use super::state::State;
 use crate::base::Cx;
-use crate::base::time::Duration;
+use crate::base::time::{Duration, Instant};
 use crate::path::congestion::bbr::BbrInfo;
 use crate::path::congestion::{AnyCongestion, Congestion as _};
 use crate::path::pacing::Status;
@@ -337,9 +337,13 @@ pub struct Pace {
     pub two_segments_from: Option<u64>,
     /// Where in the stream ends what a write has pushed out and what has not left yet: it was cut within that write, by the window of then.
     pub pushed_to: u64,
+    /// Number of the last packet that was handed down.
+    pub handed: u16,
+    /// A timeout or a tail loss probe waits for its turn.
+    pub due: bool,
 }
 
-/// A packet of new data in the retransmit queue; for checkers.
+/// A packet in the retransmit queue; for checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fresh {
     /// Where it begins in the stream.
@@ -348,6 +352,10 @@ pub struct Fresh {
     pub bytes: usize,
     /// Segments.
     pub segs: u16,
+    /// When it departs, the last time that it was sent.
+    pub departs: Instant,
+    /// Its number then among the packets that were handed down.
+    pub number: u16,
 }
 
 impl Conn {
@@ -358,6 +366,8 @@ impl Conn {
             at,
             bytes: sent.payload.len(),
             segs: sent.segs,
+            departs: sent.sent_at,
+            number: sent.number,
         })
     }
 
@@ -379,6 +389,8 @@ impl Conn {
                 gso: (self.snd.gso.max_size(), self.snd.gso.max_segs),
                 two_segments_from: self.path.congestion.wishes().two_segments_from,
                 pushed_to: self.tx.queue_ref().nxt() + u64::from(self.tx.queue_ref().unsent.pushed().bytes),
+                handed: self.tx.queue_ref().below.handed(),
+                due: self.out.is_due(),
             },
             una: self.tx.una_offset(),
             nxt: self.tx.queue_ref().nxt(),

@@ -2,9 +2,10 @@
 //! more below it than small queues do, nor too large a packet among that (docs/transmit-path.md): by what the stack says of each connection before and after a turn.
 //!
 //! What a single segment lets go before its turn (`Stack::send_now`) leaves between two turns, and is looked at with the next one of its flow.
+use super::pace::{Paces, in_order};
 use super::size::Sizes;
 use crate::host::Core;
-use lowwater_core::base::{Duration, SocketId};
+use lowwater_core::base::{Duration, Instant, SocketId};
 use lowwater_core::path::pacing::Status;
 use lowwater_core::tcp::{Bounds, Fresh};
 use std::collections::BTreeMap;
@@ -88,26 +89,34 @@ impl Standing {
         self.flows.len() as u64
     }
 
-    /// What has been sent since `before`, in one turn, keeps to the bounds. `largest` says what the largest packet of a flow is charged that is
-    /// below it now, and `sent` what has left of a flow from an offset in its stream on.
+    /// What has been sent since `before`, in one turn at `at`, keeps to the bounds and to the `paces`. `largest` says what the largest packet of a
+    /// flow is charged that is below it now, and `sent` what has left of a flow from an offset in its stream on.
     ///
     /// # Errors
     /// The first flow that has too much out, or in too large a packet.
     pub fn after<I: Iterator<Item = Fresh>>(
         &self,
-        before: &Self,
+        (before, at): (&Self, Instant),
+        paces: &mut Paces,
         largest: impl Fn(SocketId) -> u64,
         sent: impl Fn(SocketId, u64) -> I,
     ) -> Result<(), String> {
+        paces.keep(|id| self.flows.contains_key(&id));
         for (id, now) in &self.flows {
             let Some(was) = before.flows.get(id) else { continue };
-            self.rules.in_flight(was, now).map_err(|what| format!("{id:?} {what}"))?;
-            for packet in (was.nxt != now.nxt).then(|| sent(*id, was.nxt)).into_iter().flatten() {
-                self.sizes.keeps(was, now, packet).map_err(|what| format!("{id:?} {what}"))?;
+            let named = |what| format!("{id:?} {what}");
+            self.rules.in_flight(was, now).map_err(named)?;
+            if was.pace.handed != now.pace.handed {
+                let from = if was.sent.1 == now.sent.1 { was.nxt } else { now.una };
+                let packets = in_order(was, now, sent(*id, from));
+                for packet in packets.iter().filter(|packet| packet.at >= was.nxt) {
+                    self.sizes.keeps(was, now, *packet).map_err(named)?;
+                }
+                paces.keeps((*id, at), (was, now), &packets).map_err(named)?;
             }
             // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
             if self.rules.below(was, now, 0).is_err() {
-                self.rules.below(was, now, largest(*id)).map_err(|what| format!("{id:?} {what}"))?;
+                self.rules.below(was, now, largest(*id)).map_err(named)?;
             }
         }
         Ok(())
@@ -187,6 +196,8 @@ mod tests {
             gso: (65_536, 64),
             two_segments_from: None,
             pushed_to: 0,
+            handed: 0,
+            due: false,
         },
         una: 90_000,
         nxt: 100_000,
@@ -215,7 +226,9 @@ mod tests {
             ..Standing::default()
         };
         let kept = |flows: [Bounds; 2]| {
-            standing(flows).after(&standing([STILL; 2]), |_| 2_000, |_, _| core::iter::empty())
+            let before = standing([STILL; 2]);
+            let nothing = |_, _| core::iter::empty();
+            standing(flows).after((&before, Instant::ZERO), &mut Paces::default(), |_| 2_000, nothing)
         };
         let beyond = Bounds { in_flight: 11, sent: (101, 5), ..STILL };
         let probe = Bounds { tail_probe: NonZeroU64::new(9_000), ..beyond };

@@ -9,6 +9,7 @@ pub mod liveness;
 pub mod lowat;
 pub mod memory;
 pub mod messages;
+pub mod pace;
 pub mod segments;
 pub mod size;
 pub mod timers;

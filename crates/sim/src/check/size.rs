@@ -70,7 +70,7 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lowwater_core::base::Duration;
+    use lowwater_core::base::{Duration, Instant};
     use lowwater_core::path::pacing::Status;
 
     const PACE: Pace = Pace {
@@ -80,6 +80,8 @@ mod tests {
         gso: (65_536, 60),
         two_segments_from: None,
         pushed_to: 0,
+        handed: 0,
+        due: false,
     };
     const FLOW: Bounds = Bounds {
         in_flight: 9,
@@ -98,7 +100,7 @@ mod tests {
     const SIZES: Sizes = Sizes { least: 2, rtt_log: 9, headers: 321 };
 
     fn takes(sizes: Sizes, was: &Bounds, now: &Bounds, bytes: usize, segs: u16) -> bool {
-        sizes.keeps(was, now, Fresh { at: was.nxt, bytes, segs }).is_ok()
+        sizes.keeps(was, now, Fresh { at: was.nxt, bytes, segs, departs: Instant::ZERO, number: 1 }).is_ok()
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub use self::core::Core;
 use crate::app::{App, Io};
 use crate::check::bounds::{self, Standing, Turns};
 use crate::check::chunks::{self, Chunks, Habits};
+use crate::check::pace::Paces;
 use crate::check::segments::{self, Segments};
 use crate::check::{Departure, Ledger};
 use crate::edit::wire_size;
@@ -139,8 +140,12 @@ struct Watch {
     chunks: Chunks,
     /// The queue before its device cuts packets.
     cuts: bool,
+    /// It holds packets back until their departure time.
+    holds: bool,
     /// The turns after which bounds of connections are looked at.
     turns: Turns,
+    /// When connections may go on by their pace.
+    paces: Paces,
 }
 
 impl Host {
@@ -184,7 +189,9 @@ impl Host {
                     spec.habits,
                 ),
                 cuts: spec.qdisc.starts_with("tbf"),
+                holds: holds(&spec.qdisc),
                 turns: Turns::default(),
+                paces: Paces::default(),
             },
         }
     }
@@ -207,6 +214,13 @@ impl Host {
     /// Its stack.
     pub fn core_mut(&mut self) -> &mut Core {
         &mut self.core
+    }
+
+    /// Puts another queueing discipline in front of its device.
+    pub(crate) fn set_qdisc(&mut self, now: Instant, words: &str) -> Result<(), String> {
+        self.core.set_qdisc(now, words)?;
+        self.watch.holds = holds(words);
+        Ok(())
     }
 
     /// Its addresses.
@@ -381,13 +395,17 @@ impl Host {
         let looks = segments::WATCHED && self.watch.turns.is_due();
         let before = looks.then(|| Standing::of(&self.core, self.watch.cuts));
         let Self { core, account, watch, .. } = self;
-        let Watch { segments, chunks, cuts, turns } = watch;
+        let Watch { segments, chunks, cuts, holds, turns, paces } = watch;
         let Outside { pipe, capture, host, ledger, .. } = outside;
         let mut device = |at: Instant, packet: Packet| {
             let Some(pipe) = pipe.as_deref_mut() else { return Submit::Dropped };
             let owner = packet.owner;
             let (_, bytes) = wire_size(&packet);
             let copy = (capture.is_some() || segments::WATCHED).then(|| packet.clone());
+            if segments::WATCHED && *holds && packet.at > at {
+                let what = format!("host {host}: {owner:?} leaves before its time, {}", packet.at);
+                ledger.fail(bounds::NAME, at, what);
+            }
             let noted = ledger.departures.is_some().then(|| departure(at, *host, &packet));
             let answer = pipe.submit(at, packet);
             let filled = matches!(answer, Submitted::Filled);
@@ -415,16 +433,7 @@ impl Host {
         let done = core.transmit(now, self.budget, &mut device);
         if let Some(before) = before {
             turns.spend(2 * before.connections());
-            let held = |id| {
-                core.stack()
-                    .credits()
-                    .iter()
-                    .find(|credit| credit.socket == id)
-                    .map(|credit| credit.held_most)
-            };
-            let largest = |id| held(id).unwrap_or_default().max(account.largest(id)).into();
-            let kept = Standing::of(core, *cuts)
-                .after(&before, largest, |id, from| core.stack().sent_from(id, from));
+            let kept = kept(core, account, (&before, now), (*cuts, paces));
             ledger.check(bounds::NAME, now, kept.map_err(|what| format!("host {host}: {what}")));
         }
         let whole = loses_nothing(core);
@@ -464,6 +473,25 @@ impl Host {
             self.with_app(now, i, outside, |app, io| app.event(io, event));
         }
     }
+}
+
+/// What connections have sent since `before` keeps to their bounds.
+fn kept(
+    core: &Core,
+    account: &Account,
+    (before, now): (&Standing, Instant),
+    (cuts, paces): (bool, &mut Paces),
+) -> Result<(), String> {
+    let stack = core.stack();
+    let held = |id| stack.credits().into_iter().find(|credit| credit.socket == id);
+    let largest = |id| held(id).map_or(0, |credit| credit.held_most).max(account.largest(id)).into();
+    let sent = |id, from| stack.sent_from(id, from);
+    Standing::of(core, cuts).after((before, now), paces, largest, sent)
+}
+
+/// A queueing discipline in the words of `tc` holds packets back until their departure time.
+fn holds(qdisc: &str) -> bool {
+    qdisc.split(' ').next() == Some("fq")
 }
 
 fn loses_nothing(core: &Core) -> bool {
