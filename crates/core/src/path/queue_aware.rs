@@ -153,6 +153,12 @@ impl QueueAware {
         self.queued
     }
 
+    /// IP bytes of a full segment, as the account counts.
+    #[must_use]
+    pub const fn segment(&self) -> u64 {
+        self.sizes.segment()
+    }
+
     /// What completions of the device below are late by.
     pub fn set_lateness(&mut self, late: Duration) {
         self.news.late_ns = nanos(late);

@@ -2,12 +2,13 @@
 //! more below it than small queues do, nor too large a packet among that (docs/transmit-path.md): by what the stack says of each connection before and after a turn.
 //!
 //! What a single segment lets go before its turn (`Stack::send_now`) leaves between two turns, and is looked at with the next one of its flow.
+use super::aware::{self, Followed};
 use super::pace::{Paces, in_order};
 use super::size::Sizes;
 use crate::host::Core;
 use lowwater_core::base::{Duration, Instant, SocketId};
 use lowwater_core::path::pacing::Status;
-use lowwater_core::tcp::{Bounds, Fresh};
+use lowwater_core::tcp::{Bounds, Fresh, OwnQueue};
 use std::collections::BTreeMap;
 
 /// The checker's name in reports.
@@ -46,6 +47,8 @@ impl Turns {
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
     flows: BTreeMap<SocketId, Bounds>,
+    /// Their own queues, where those are followed.
+    queues: BTreeMap<SocketId, OwnQueue>,
     rules: Rules,
     sizes: Sizes,
 }
@@ -66,12 +69,16 @@ struct Rules {
 }
 
 impl Standing {
-    /// As a host's stack stands now; `cuts` says that the queue before its device cuts packets (`tbf`).
+    /// As a host's stack stands at `at`; `cuts` says that the queue before its device cuts packets (`tbf`).
     #[must_use]
-    pub fn of(core: &Core, cuts: bool) -> Self {
+    pub fn of(core: &Core, at: Instant, cuts: bool) -> Self {
         let (stack, sysctl) = (core.stack(), core.stack().sysctl());
+        let flows: BTreeMap<_, _> = stack.bounds().collect();
+        let follows = sysctl.tcp_queue_aware && !cuts;
+        let queue = |id: &SocketId| stack.own_queue(at, *id).map(|queue| (*id, queue));
         Self {
-            flows: stack.bounds().collect(),
+            queues: flows.keys().filter(|_| follows).filter_map(queue).collect(),
+            flows,
             sizes: Sizes::of(sysctl),
             rules: Rules {
                 fin_passes: !sysctl.tcp_grow_packet,
@@ -90,7 +97,7 @@ impl Standing {
     }
 
     /// What has been sent since `before`, in one turn at `at`, keeps to the bounds and to the `paces`. `largest` says what the largest packet of a
-    /// flow is charged that is below it now, and `sent` what has left of a flow from an offset in its stream on.
+    /// flow is charged that is below it now, `below` how many IP bytes of it are there, and `sent` what has left of a flow from an offset in its stream on.
     ///
     /// # Errors
     /// The first flow that has too much out, or in too large a packet.
@@ -98,7 +105,7 @@ impl Standing {
         &self,
         (before, at): (&Self, Instant),
         paces: &mut Paces,
-        largest: impl Fn(SocketId) -> u64,
+        (largest, below): (impl Fn(SocketId) -> u64, impl Fn(SocketId) -> u64),
         sent: impl Fn(SocketId, u64) -> I,
     ) -> Result<(), String> {
         paces.keep(|id| self.flows.contains_key(&id));
@@ -113,6 +120,8 @@ impl Standing {
                     self.sizes.keeps(was, now, *packet).map_err(named)?;
                 }
                 paces.keeps((*id, at), (was, now), &packets).map_err(named)?;
+                aware::keeps(before.followed(id, was), self.followed(id, now), &packets, || below(*id))
+                    .map_err(named)?;
             }
             // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
             if self.rules.below(was, now, 0).is_err() {
@@ -120,6 +129,11 @@ impl Standing {
             }
         }
         Ok(())
+    }
+
+    fn followed<'a>(&self, id: &SocketId, flow: &'a Bounds) -> Followed<'a> {
+        let late = self.rules.aware.unwrap_or_default();
+        Followed { flow, queue: self.queues.get(id).copied(), late }
     }
 }
 
@@ -228,7 +242,12 @@ mod tests {
         let kept = |flows: [Bounds; 2]| {
             let before = standing([STILL; 2]);
             let nothing = |_, _| core::iter::empty();
-            standing(flows).after((&before, Instant::ZERO), &mut Paces::default(), |_| 2_000, nothing)
+            standing(flows).after(
+                (&before, Instant::ZERO),
+                &mut Paces::default(),
+                (|_| 2_000, |_| 0),
+                nothing,
+            )
         };
         let beyond = Bounds { in_flight: 11, sent: (101, 5), ..STILL };
         let probe = Bounds { tail_probe: NonZeroU64::new(9_000), ..beyond };

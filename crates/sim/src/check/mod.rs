@@ -1,4 +1,5 @@
 //! The checkers: what must hold in every world, one file each, and the ledger that programs write their facts to.
+pub mod aware;
 pub mod bounds;
 pub mod bytes;
 pub mod chunks;

@@ -112,6 +112,11 @@ impl Account {
         }
     }
 
+    /// IP bytes of a flow in the device.
+    fn bytes(&self, id: SocketId) -> u64 {
+        self.packets.get(&id).into_iter().flatten().map(|(bytes, _)| u64::from(*bytes)).sum()
+    }
+
     /// What the largest packet of a flow in the device is charged.
     fn largest(&self, id: SocketId) -> u32 {
         self.packets.get(&id).into_iter().flatten().map(|(_, charge)| *charge).max().unwrap_or_default()
@@ -393,7 +398,7 @@ impl Host {
 
     fn transmit(&mut self, now: Instant, outside: &mut Outside<'_>) -> bool {
         let looks = segments::WATCHED && self.watch.turns.is_due();
-        let before = looks.then(|| Standing::of(&self.core, self.watch.cuts));
+        let before = looks.then(|| Standing::of(&self.core, now, self.watch.cuts));
         let Self { core, account, watch, .. } = self;
         let Watch { segments, chunks, cuts, holds, turns, paces } = watch;
         let Outside { pipe, capture, host, ledger, .. } = outside;
@@ -485,8 +490,9 @@ fn kept(
     let stack = core.stack();
     let held = |id| stack.credits().into_iter().find(|credit| credit.socket == id);
     let largest = |id| held(id).map_or(0, |credit| credit.held_most).max(account.largest(id)).into();
+    let below = |id| held(id).map_or(0, |credit| credit.held_bytes) + account.bytes(id);
     let sent = |id, from| stack.sent_from(id, from);
-    Standing::of(core, cuts).after((before, now), paces, largest, sent)
+    Standing::of(core, now, cuts).after((before, now), paces, (largest, below), sent)
 }
 
 /// A queueing discipline in the words of `tc` holds packets back until their departure time.

@@ -20,6 +20,8 @@ pub struct OwnQueue {
     pub rate: Option<u64>,
     /// Bytes that may be below; `None` while there is no estimate.
     pub limit: Option<u64>,
+    /// IP bytes of a full segment.
+    pub segment: u64,
 }
 
 /// What is kept of a flow's own queue, from its first packet with the setting on.
@@ -75,7 +77,12 @@ impl Conn {
     #[must_use]
     pub fn own_queue(&self, now: Instant) -> Option<OwnQueue> {
         let queue = self.rest.queue.as_ref()?.estimate.as_ref()?;
-        Some(OwnQueue { bytes: queue.queued(), rate: queue.rate(now), limit: queue.limit(now) })
+        Some(OwnQueue {
+            bytes: queue.queued(),
+            rate: queue.rate(now),
+            limit: queue.limit(now),
+            segment: queue.segment(),
+        })
     }
 
     /// Segments that the next packet should hold: as many as the flow sends in a millisecond, but no more than its own queue passes
