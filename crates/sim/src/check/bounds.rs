@@ -9,7 +9,7 @@ use crate::host::Core;
 use lowwater_core::base::{Duration, Instant, SocketId};
 use lowwater_core::path::pacing::Status;
 use lowwater_core::tcp::{Bounds, Fresh, OwnQueue};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The checker's name in reports.
 pub const NAME: &str = "bounds";
@@ -113,18 +113,17 @@ impl Standing {
             let Some(was) = before.flows.get(id) else { continue };
             let named = |what| format!("{id:?} {what}");
             self.rules.in_flight(was, now).map_err(named)?;
-            if was.pace.handed != now.pace.handed {
-                let from = if was.sent.1 == now.sent.1 { was.nxt } else { now.una };
-                let packets = in_order(was, now, sent(*id, from));
-                for packet in packets.iter().filter(|packet| packet.at >= was.nxt) {
-                    self.sizes.keeps(was, now, *packet).map_err(named)?;
-                }
-                paces.keeps((*id, at), (was, now), &packets).map_err(named)?;
-                aware::keeps(before.followed(id, was), self.followed(id, now), &packets, || below(*id))
-                    .map_err(named)?;
+            let from = if was.sent.1 == now.sent.1 { was.nxt } else { now.una };
+            let handed = (was.pace.handed != now.pace.handed).then(|| sent(*id, from));
+            let packets = in_order(was, now, handed.into_iter().flatten());
+            for packet in packets.iter().filter(|packet| packet.at >= was.nxt) {
+                self.sizes.keeps(was, now, *packet).map_err(named)?;
             }
+            paces.keeps((*id, at), (was, now), &packets).map_err(named)?;
+            aware::keeps(before.followed(id, was), self.followed(id, now), &packets, || below(*id))
+                .map_err(named)?;
             // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
-            if self.rules.below(was, now, 0).is_err() {
+            if self.rules.below(was, now, 0).is_err() && !found_one(was, packets.last(), sent(*id, now.una)) {
                 self.rules.below(was, now, largest(*id)).map_err(named)?;
             }
         }
@@ -173,21 +172,23 @@ impl Rules {
         let limit = self.limit(was, charge).max(self.limit(now, charge));
         let (resent, probes) = (was.sent.1 != now.sent.1, now.probes_mtu && !was.probes_mtu);
         let limit = if resent { limit.saturating_mul(2) } else { limit };
-        let free = charge * (u64::from(resent) + u64::from(probes));
+        let free = charge * (u64::from(resent && was.pace.due) + u64::from(probes));
         // The limit may have fallen under what is below already.
         let asked = limit.saturating_add(charge).max(if probes { u64::from(was.below) + 1 } else { 0 });
-        if now.below <= was.below || found_one(was, now) || below < asked.saturating_add(free) {
+        if now.below <= was.below || below < asked.saturating_add(free) {
             return Ok(());
         }
         Err(format!("has {below} bytes below, the limit is {limit}, and a packet {charge}: {was:?}, {now:?}"))
     }
 }
 
-/// The last packet may have found one element at the most in the retransmit queue: one that had never been sent is there itself now, and one
-/// that was sent again may have been cut from that. Where nothing else has happened to two, they were two.
-fn found_one(was: &Bounds, now: &Bounds) -> bool {
-    let alike = (was.una, was.nxt, was.fin) == (now.una, now.nxt, now.fin) && was.records == now.records;
-    now.records < 2 || (now.records == 2 && !alike)
+/// The last packet of those that went down found one element at the most in the retransmit queue, which has `records` now: one that had never
+/// been sent is itself among these, one that was sent again was cut off before it asked. Parts of what has been cut since have the number with
+/// which it went down, and count once.
+fn found_one(was: &Bounds, last: Option<&Fresh>, records: impl Iterator<Item = Fresh>) -> bool {
+    let Some(last) = last else { return false };
+    let numbers: BTreeSet<_> = records.map(|record| record.number).collect();
+    numbers.len() <= 1 + usize::from(last.at >= was.nxt)
 }
 
 #[cfg(test)]
@@ -239,24 +240,36 @@ mod tests {
             rules: RULES,
             ..Standing::default()
         };
-        let kept = |flows: [Bounds; 2]| {
-            let before = standing([STILL; 2]);
-            let nothing = |_, _| core::iter::empty();
-            standing(flows).after(
-                (&before, Instant::ZERO),
-                &mut Paces::default(),
-                (|_| 2_000, |_| 0),
-                nothing,
-            )
+        // Each has as many packets in the retransmit queue, of which the last has left just now.
+        let kept = |flows: [Bounds; 2], records: [u64; 2]| {
+            let (before, records) = (standing([STILL; 2]), ids.into_iter().zip(records));
+            let records: BTreeMap<_, _> = records.collect();
+            let sent = |id, _| {
+                (0..records[&id]).rev().map(|n| Fresh {
+                    at: STILL.nxt - 1_000 * n,
+                    bytes: 1_000,
+                    segs: 1,
+                    departs: Instant::ZERO,
+                    number: 1_u16.wrapping_sub(n as u16),
+                })
+            };
+            let paces = &mut Paces::default();
+            standing(flows).after((&before, Instant::ZERO), paces, (|_| 2_000, |_| 0), sent)
         };
         let beyond = Bounds { in_flight: 11, sent: (101, 5), ..STILL };
         let probe = Bounds { tail_probe: NonZeroU64::new(9_000), ..beyond };
-        assert_eq!(kept([probe, STILL]), Ok(()));
-        assert!(kept([probe, beyond]).is_err_and(|what| what.starts_with(&format!("{:?}", ids[1]))));
-        let full = Bounds { below: 90_000, sent: (101, 5), ..STILL };
-        let alone = Bounds { records: 2, ..full };
-        assert_eq!(kept([alone, STILL]), Ok(()));
-        assert!(kept([alone, full]).is_err_and(|what| what.starts_with(&format!("{:?}", ids[1]))));
+        assert_eq!(kept([probe, STILL], [3; 2]), Ok(()));
+        assert!(kept([probe, beyond], [3; 2]).is_err_and(|what| what.starts_with(&format!("{:?}", ids[1]))));
+        let full = Bounds {
+            below: 90_000,
+            sent: (101, 5),
+            pace: Pace { handed: 1, ..STILL.pace },
+            nxt: 101_000,
+            ..STILL
+        };
+        assert_eq!(kept([full, STILL], [2, 3]), Ok(()));
+        assert_eq!(kept([full; 2], [2; 2]), Ok(()));
+        assert!(kept([full; 2], [2, 3]).is_err_and(|what| what.starts_with(&format!("{:?}", ids[1]))));
     }
 
     #[test]
@@ -300,6 +313,25 @@ mod tests {
     }
 
     #[test]
+    fn who_finds_one_in_the_queue_asks_nobody() {
+        let record = |at, number| Fresh { at, bytes: 1_000, segs: 1, departs: Instant::ZERO, number };
+        let (first, second, third) = (record(90_000, 1), record(91_000, 2), record(92_000, 3));
+        let found = |last: Fresh, all: &[Fresh]| found_one(&STILL, Some(&last), all.iter().copied());
+        // New data is there itself.
+        let new = |number| record(STILL.nxt, number);
+        assert!(found(new(2), &[first, new(2)]) && found(new(1), &[new(1)]));
+        assert!(!found(new(3), &[first, second, new(3)]));
+        // What is sent again found itself.
+        assert!(found(first, &[first]));
+        assert!(!found(first, &[first, second]) && !found(third, &[first, second, third]));
+        // One that was cut after it had gone down is one, before that it is two.
+        assert!(found(new(2), &[first, record(90_500, 1), new(2)]));
+        assert!(found(first, &[first, record(90_500, 1)]));
+        assert!(!found(second, &[second, record(91_500, 1)]));
+        assert!(!found_one(&STILL, None, core::iter::once(first)), "nothing went down");
+    }
+
+    #[test]
     fn what_is_below_exceeds_the_limit_by_less_than_a_packet() {
         let now = |below| Bounds { below, sent: (101, 5), ..STILL };
         let is = |rules: &Rules, now: &Bounds| rules.below(&STILL, now, 2_000).is_ok();
@@ -318,7 +350,11 @@ mod tests {
         assert_eq!((is(&capped, &fast(12_239, true)), is(&capped, &fast(12_240, true))), (true, false));
         assert!(!is(&Rules { all: true, ..capped }, &fast(5_500, true)));
         let again = |below| Bounds { sent: (101, 6), ..now(below) };
-        assert_eq!((is(&RULES, &again(11_999)), is(&RULES, &again(12_000))), (true, false));
+        assert_eq!((is(&RULES, &again(9_999)), is(&RULES, &again(10_000))), (true, false));
+        let due = Bounds { pace: Pace { due: true, ..STILL.pace }, ..STILL };
+        let asks_nobody = [11_999, 12_000].map(|n| RULES.below(&due, &again(n), 2_000).is_ok());
+        assert_eq!(asks_nobody, [true, false]);
+        assert!(RULES.below(&due, &now(6_000), 2_000).is_err(), "nothing went again");
         let probe = |below| Bounds { probes_mtu: true, ..now(below) };
         assert_eq!((is(&RULES, &probe(7_999)), is(&RULES, &probe(8_000))), (true, false));
         let old = Bounds { below: 90_000, ..STILL };
@@ -326,20 +362,6 @@ mod tests {
         let fits = most.map(|now| RULES.below(&old, &now, 2_000).is_ok());
         assert_eq!(fits, [false, false, true, false], "such a probe asks nobody, whatever is below");
         assert_eq!(RULES.below(&old, &now(90_000), 2_000), Ok(()), "nothing was let down");
-        // Who finds one in the queue asks nobody.
-        let few = |records| Bounds { records, ..now(90_001) };
-        assert_eq!([0, 1, 2, 3].map(|n| is(&RULES, &few(n))), [true, true, true, false]);
-        // Where two were sent again of two, none found one; where one is acknowledged or was cut, it may have.
-        let two = Bounds { records: 2, ..STILL };
-        let again = Bounds { records: 2, ..again(90_001) };
-        let found_one = |was: Bounds, now: Bounds| RULES.below(&was, &now, 2_000).is_ok();
-        assert!(!found_one(two, again));
-        assert!(
-            found_one(Bounds { records: 1, ..two }, again) && found_one(two, Bounds { una: 95_000, ..again })
-        );
-        assert!(
-            found_one(two, Bounds { nxt: 101_000, ..again }) && found_one(two, Bounds { fin: true, ..again })
-        );
         let aware = Rules { aware: Some(Duration::from_millis(1)), ..RULES };
         assert!(is(&aware, &now(134_799)) && !is(&aware, &now(134_800)));
         let cuts = Rules { cuts: true, ..RULES };
