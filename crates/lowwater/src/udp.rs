@@ -167,6 +167,52 @@ impl UdpSocket {
         polled(|cx| self.sock.poll_ready(cx, Side::Read)).await
     }
 
+    /// How many hops datagrams to groups of IPv4 may take: 1, which stays on the link, where nobody has set it (RFC 1112 section 6.1). With 0
+    /// they stay within the stack, where groups have no members. (IP_MULTICAST_TTL)
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] above 255, or when the stack was shut down.
+    pub fn set_multicast_ttl_v4(&self, ttl: u32) -> io::Result<()> {
+        self.set_group_ttl(0, ttl)
+    }
+
+    /// What [`UdpSocket::set_multicast_ttl_v4`] has set.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
+        self.group_ttl(0)
+    }
+
+    /// The same of groups of IPv6. (IPV6_MULTICAST_HOPS)
+    ///
+    /// # Errors
+    /// Those of [`UdpSocket::set_multicast_ttl_v4`].
+    pub fn set_multicast_hops_v6(&self, hops: u32) -> io::Result<()> {
+        self.set_group_ttl(1, hops)
+    }
+
+    /// What [`UdpSocket::set_multicast_hops_v6`] has set.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn multicast_hops_v6(&self) -> io::Result<u32> {
+        self.group_ttl(1)
+    }
+
+    fn set_group_ttl(&self, family: usize, ttl: u32) -> io::Result<()> {
+        let ttl = u8::try_from(ttl).map_err(|_| invalid(format!("{ttl} hops: there are 0 to 255")))?;
+        self.sock.call(|core, _, id| {
+            let mut marks = core.udp_marks(id)?;
+            marks[family].group_ttl = ttl;
+            core.udp_set_marks(id, marks)
+        })
+    }
+
+    fn group_ttl(&self, family: usize) -> io::Result<u32> {
+        self.sock.call(|core, _, id| core.udp_marks(id)).map(|marks| marks[family].group_ttl.into())
+    }
+
     /// Our side.
     ///
     /// # Errors

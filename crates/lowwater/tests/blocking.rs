@@ -187,6 +187,8 @@ macro_rules! parity {
                 assert_eq!(client.recv(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
                 client.set_nonblocking(true).unwrap();
                 assert_eq!(client.recv(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+                client.set_multicast_ttl_v4(9).unwrap();
+                assert_eq!(client.multicast_ttl_v4().unwrap(), 9);
             }
         }
     };

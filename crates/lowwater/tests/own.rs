@@ -475,6 +475,35 @@ fn a_timeout_of_zero_is_told_and_an_endless_one_is_none() {
     assert_eq!(a.shutdown_blocking(Duration::MAX).aborted, 0);
 }
 
+/// One hop, unless the program says otherwise, of each family by itself; what goes to one host has its own.
+#[tokio::test]
+async fn datagrams_to_groups_go_as_far_as_the_program_says() {
+    let (port, link) = link::owned(1500, QueueLimit::default());
+    let stack = Stack::builder().device(port).address("10.0.0.1/24").address("fd00::1/64");
+    let stack = stack.route("224.0.0.0/4", None).route("ff00::/8", None).build().unwrap();
+    let socket = UdpSocket::bind(&stack, "[::]:0").await.unwrap();
+    let hops = async |to: &str| {
+        socket.send_to(b"x", to).await.unwrap();
+        let packet = soon(link.recv()).await.unwrap().bytes();
+        packet[if packet[0] >> 4 == 4 { 8 } else { 7 }]
+    };
+    let both = async || [hops("[::ffff:239.1.2.3]:9").await, hops("[ff0e::1]:9").await];
+    assert_eq!(both().await, [1, 1]);
+    socket.set_multicast_ttl_v4(7).unwrap();
+    assert_eq!(both().await, [7, 1]);
+    socket.set_multicast_hops_v6(255).unwrap();
+    assert_eq!(both().await, [7, 255]);
+    assert_eq!((socket.multicast_ttl_v4().unwrap(), socket.multicast_hops_v6().unwrap()), (7, 255));
+    assert_eq!([hops("[::ffff:10.0.0.2]:9").await, hops("[fd00::2]:9").await], [64, 64]);
+    let e = socket.set_multicast_hops_v6(256).unwrap_err();
+    assert!(e.kind() == ErrorKind::InvalidInput && e.to_string().contains("256 hops"), "{e}");
+    assert_eq!(socket.multicast_hops_v6().unwrap(), 255);
+    let socket = blocking::UdpSocket::bind(&stack, "[::]:0").unwrap();
+    socket.set_multicast_hops_v6(3).unwrap();
+    socket.send_to(b"x", "[ff0e::1]:9").unwrap();
+    assert_eq!((soon(link.recv()).await.unwrap().bytes()[7], socket.multicast_hops_v6().unwrap()), (3, 3));
+}
+
 #[test]
 fn a_link_too_narrow_for_ip_is_refused() {
     for mtu in [0, 67] {

@@ -471,6 +471,10 @@ macro_rules! parity {
                 assert_eq!(e.kind(), ErrorKind::WouldBlock);
                 let large = client.send(&vec![0; 65_508]).await.unwrap_err();
                 assert_eq!(large.raw_os_error(), Some(90));
+                assert_eq!(client.multicast_ttl_v4().unwrap(), 1);
+                client.set_multicast_ttl_v4(9).unwrap();
+                assert_eq!(client.multicast_ttl_v4().unwrap(), 9);
+                assert_eq!(client.set_multicast_ttl_v4(256).unwrap_err().kind(), ErrorKind::InvalidInput);
             }
 
             #[tokio::test]

@@ -6,6 +6,7 @@ use crate::path::congestion::bbr::BbrInfo;
 use crate::sctp::SctpOptions;
 use crate::socket::{Holder, Socket};
 use crate::tcp::{Memory, Moments, OwnQueue, Piece, Progress, WaitReport};
+use crate::udp::Marks;
 use core::net::IpAddr;
 use std::collections::BTreeSet;
 
@@ -491,6 +492,18 @@ impl Stack {
         let entry = self.sockets.get(id).filter(|e| e.holder == Holder::Owner);
         match &entry.ok_or(Error::NoSuchSocket)?.socket {
             Socket::Udp(udp) => udp.first_len().ok_or(Error::WouldBlock),
+            _ => Err(Error::Unsupported),
+        }
+    }
+
+    /// What a UDP socket's datagrams carry, those of IPv4 and those of IPv6.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchSocket`], [`Error::Unsupported`].
+    pub fn udp_marks(&self, id: SocketId) -> Result<[Marks; 2], Error> {
+        let entry = self.sockets.get(id).filter(|e| e.holder == Holder::Owner);
+        match &entry.ok_or(Error::NoSuchSocket)?.socket {
+            Socket::Udp(udp) => Ok(udp.marks),
             _ => Err(Error::Unsupported),
         }
     }

@@ -67,6 +67,38 @@ impl UdpSocket {
         Ok(self.recv_from(buf)?.0)
     }
 
+    /// How many hops datagrams to groups of IPv4 may take. (IP_MULTICAST_TTL)
+    ///
+    /// # Errors
+    /// As [`udp::UdpSocket::set_multicast_ttl_v4`].
+    pub fn set_multicast_ttl_v4(&self, ttl: u32) -> io::Result<()> {
+        self.socket.set_multicast_ttl_v4(ttl)
+    }
+
+    /// What [`UdpSocket::set_multicast_ttl_v4`] has set.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
+        self.socket.multicast_ttl_v4()
+    }
+
+    /// The same of groups of IPv6. (IPV6_MULTICAST_HOPS)
+    ///
+    /// # Errors
+    /// As [`udp::UdpSocket::set_multicast_ttl_v4`].
+    pub fn set_multicast_hops_v6(&self, hops: u32) -> io::Result<()> {
+        self.socket.set_multicast_hops_v6(hops)
+    }
+
+    /// What [`UdpSocket::set_multicast_hops_v6`] has set.
+    ///
+    /// # Errors
+    /// When the stack was shut down.
+    pub fn multicast_hops_v6(&self) -> io::Result<u32> {
+        self.socket.multicast_hops_v6()
+    }
+
     /// Our side.
     ///
     /// # Errors
