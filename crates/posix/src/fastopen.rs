@@ -3,11 +3,10 @@ use crate::block::Progress;
 use crate::call::{Name, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
-use crate::files::{Attempt, Kind, Sock, take_addr};
+use crate::files::{Attempt, Kind, take_addr};
 use crate::host::Host;
 use crate::send::Write;
 use lowwater_core::base::{Error, SocketId};
-use lowwater_core::tcp::State;
 
 /// Bit of `tcp_fastopen` that lets clients send data with a SYN.
 const CLIENT: u32 = 1;
@@ -23,9 +22,13 @@ impl Host {
         }
         let sock = self.files.sock(write.fd)?;
         let nonblocking = write.impatient(sock, p);
-        // Before anybody asks how far the connection is (`__inet_stream_connect`), but where its SYN waits for this write or has asked for a
-        // cookie (`tcp_sendmsg_fastopen`).
-        if matches!(write.to, Some(Name::Short(0, _))) && !self.is_opening_fast(sock) {
+        // Before anything else (`tcp_sendmsg_fastopen`: `fastopen_req`).
+        if matches!(sock.kind, Kind::Conn(_)) && sock.knobs.past.asked && !p.begun {
+            return Err(Errno::EALREADY);
+        }
+        let deferred = matches!(sock.kind, Kind::Conn(id) if self.stack.tcp_is_deferred(id));
+        // Before anybody asks how far the connection is (`__inet_stream_connect`), but where its SYN waits for this write.
+        if matches!(write.to, Some(Name::Short(0, _))) && !deferred {
             return Err(Errno::EINVAL);
         }
         match sock.kind {
@@ -76,12 +79,6 @@ impl Host {
             Kind::Conn(_) if p.begun => Ok(None),
             Kind::Conn(_) | Kind::Listener(_) | Kind::Udp(_) => Err(Errno::EISCONN),
         }
-    }
-
-    /// The SYN is not answered, and was connect()'s with TCP_FASTOPEN_CONNECT.
-    fn is_opening_fast(&self, sock: &Sock) -> bool {
-        let opening = matches!(sock.kind, Kind::Conn(id) if self.stack.tcp_state(id) == Ok(State::SynSent));
-        opening && self.options_of(sock).fastopen_connect
     }
 
     /// The SYN is on its way: who must not wait has what it took.

@@ -167,6 +167,9 @@ pub(crate) struct Past {
     pub(crate) port: u16,
     /// The port that it was connected at.
     pub(crate) own: u16,
+    /// connect() with TCP_FASTOPEN_CONNECT has asked for a cookie (`tcp_fastopen_defer_connect`): its request stays noted as long as the
+    /// connection, whatever becomes of that.
+    pub(crate) asked: bool,
     /// By what TIME-WAIT shares its port, where options were set since it began (`tw_reuse`).
     pub(crate) shared: Option<Shares>,
 }

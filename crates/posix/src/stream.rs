@@ -288,8 +288,9 @@ impl Host {
             Err(e) => return Err(e.into()),
         };
         let local = self.stack.local_addr(id).ok();
+        let asked = data.is_none() && options.fastopen_connect && !self.stack.tcp_is_deferred(id);
         let sock = self.files.sock_mut(fd)?;
-        sock.knobs.past = Past { own: local.map_or(0, |local| local.port()), ..Past::default() };
+        sock.knobs.past = Past { own: local.map_or(0, |local| local.port()), asked, ..Past::default() };
         (sock.kind, sock.attempt, sock.error) = (Kind::Conn(id), Attempt::Open, None);
         sock.bound = sock.bound.or_else(|| local.map(|_| SocketAddr::new(unspecified(sock.v6), 0)));
         if let Some(soft) = sock.knobs.soft.take() {
