@@ -3,7 +3,7 @@ use super::{Told, Value};
 use crate::abi::*;
 use crate::call::Fd;
 use crate::errno::Errno;
-use crate::files::{Kind, Residue, Sock};
+use crate::files::{Attempt, Kind, Residue, Sock};
 use crate::host::Host;
 use bytes::Bytes;
 use lowwater_core::base::sysctl::CongestionKind;
@@ -187,14 +187,17 @@ impl Host {
 
     /// A connection that the peer has not accepted, nor ever will where it is over, tells what the one before it left (`tcp_connect_init`).
     pub(crate) fn unanswered(&self, fd: Fd, id: SocketId, info: TcpInfo) -> TcpInfo {
-        let residue = self.files.sock(fd).ok().and_then(|sock| sock.knobs.residue.as_ref());
+        let Ok(sock) = self.files.sock(fd) else { return info };
+        // A SYN that crosses ours acknowledges nothing: what is measured begins when ours is (`tcp_rcv_state_process`).
+        let crossed = info.state == State::SynRecv as u8 && sock.attempt != Attempt::None;
         let open = info.state == State::SynSent as u8 || info.state == State::Close as u8;
-        let Some(residue) = residue.filter(|_| open && !self.stack.tcp_was_accepted(id)) else { return info };
+        let unanswered = crossed || (open && !self.stack.tcp_was_accepted(id));
+        let Some(residue) = sock.knobs.residue.as_ref().filter(|_| unanswered) else { return info };
         let old = self.after(residue);
         // Half of the old window, and no more than before there is a peer (`tcp_initialize_rcv_mss`).
         let guess = info.snd_mss.min(old.rcv_wnd / 2).min(MSS_DEFAULT.unsigned_abs());
         TcpInfo {
-            rcv_mss: guess.max(MSS_RANGE.0),
+            rcv_mss: if crossed { info.rcv_mss } else { guess.max(MSS_RANGE.0) },
             rcv_space: old.rcv_space,
             min_rtt: old.min_rtt,
             // Data in the SYN is data (`tcp_send_syn_data`).
