@@ -173,7 +173,7 @@ fn the_script_of_a_life_passes_where_it_ran() {
     let (mut drilled, mut waited) = (0, 0);
     let drawn = |words| move |seed| (seed, words);
     let many = ["life", "vectors", "blocking", "vectors,blocking"].map(|words| (0..8).map(drawn(words)));
-    for (seed, words) in many.into_iter().flatten().chain([(13, "vectors,blocking,buffers")]) {
+    for (seed, words) in many.into_iter().flatten().chain([13, 36].map(drawn("vectors,blocking,buffers"))) {
         let life = life::Life::draw(seed, &flavours(words), HEADERS).expect("a life");
         let run = life.run(&mut stack::Stack::at(life.place()).expect("a stack")).expect("a run").0;
         let text = life.script(&run, usize::MAX);
@@ -274,6 +274,23 @@ fn a_moment_is_a_jiffy_and_no_more() {
         let near = life.shifted(step, decides - off);
         let found = near.difference(&near.moved(step, off, None).expect("a run")).expect("another life");
         assert_eq!(found.border, border, "{off} us: {found:?}");
+    }
+}
+
+#[test]
+fn a_silence_of_a_timeout_is_two_jiffies_wide_and_no_more() {
+    // The kernel rounds the timeout up and cuts the silence off: a write 7 ms beyond the timeout may find the window as it was.
+    let life = life::Life::draw(710_013, &flavours("vectors,blocking,buffers"), HEADERS).expect("a life");
+    let earlier = |step, by: i64| life.difference(&life.moved(step, -by, None).expect("a run"));
+    let step = (0..life.steps()).find(|step| earlier(*step, 10_000).is_some_and(|found| found.step == *step));
+    let step = step.expect("a write after a silence");
+    let decides = (1..40).map(|n| n * 250).find(|by| earlier(step, *by).is_some()).expect("a moment");
+    for (off, border) in [(7_000, true), (9_000, false)] {
+        let near = life.shifted(step, off - decides);
+        let mut kernel = near.moved(0, 0, None).expect("a run");
+        kernel.does_as(step, &near.moved(step, -off - 250, None).expect("a run"));
+        let found = near.difference(&kernel).expect("another life");
+        assert_eq!((found.border, found.step), (border, step), "{off} us: {found:?}");
     }
 }
 

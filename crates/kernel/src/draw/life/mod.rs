@@ -26,9 +26,10 @@ pub(super) struct Life {
     stack: trace::Trace,
 }
 
-/// By how much a step may be earlier or later than meant, in microseconds: a little more than a jiffy of 4 ms, in which the kernel counts
-/// silences.
-const MOMENTS: [i64; 5] = [0, -4_200, -2_000, 2_000, 4_200];
+/// A jiffy.
+const JIFFY: i64 = trace::JIFFY.cast_signed();
+/// By how much a step may be earlier or later than meant, in microseconds.
+const MOMENTS: [i64; 5] = [0, -JIFFY, -2_000, 2_000, JIFFY];
 
 /// For how many steps an estimate may remember a moment.
 const REMEMBERED: usize = 16;
@@ -63,6 +64,13 @@ impl Run {
         *at += later;
         *what = with.map_or_else(|| what.clone(), str::to_owned);
         Some(step)
+    }
+
+    /// From a step on it did, at its own times, what another run did.
+    pub(super) fn does_as(&mut self, step: usize, other: &Self) {
+        for (own, other) in self.0.steps.iter_mut().zip(&other.0.steps).skip(step) {
+            *own = trace::Done { at: own.at, ..other.clone() };
+        }
     }
 
     /// The same with what they made leave, which came as much later.
@@ -106,15 +114,17 @@ impl Life {
 
     /// Whether the moment of a step decides what it does: the stack does as that run did where pauses are as long as they were there, since
     /// its timers were late, or its timers are as late, and the step, or one before it, comes a little earlier or later (what the kernel
-    /// estimates in jiffies shows later); or a timer that was late let another one go first. Nor is what follows compared once the kernel has taken a
-    /// byte of a header for the urgent one.
+    /// estimates in jiffies shows later), a write after a silence of about the timeout by two jiffies; or a timer that was late let another one go
+    /// first. Nor is what follows compared once the kernel has taken a byte of a header for the urgent one.
     fn is_border(&self, step: usize, run: &Run) -> bool {
         let alike = |moved: Run| {
             let other = trace::difference(&self.program, &moved.0, &run.0);
             other.is_none_or(|other| other.step > step)
         };
         let from = step.saturating_sub(REMEMBERED);
-        let mut moved = (from..=step).rev().flat_map(|at| MOMENTS.iter().map(move |by| (at, *by)));
+        let idle = trace::is_hardly_idle(&self.program, &self.stack, step).then_some((step, -2 * JIFFY));
+        let moved = (from..=step).rev().flat_map(|at| MOMENTS.iter().map(move |by| (at, *by)));
+        let mut moved = moved.chain(idle);
         trace::crossed(&self.program, &self.stack, &run.0, step)
             || trace::takes_header(&self.program, &self.stack, &run.0, step)
             || moved.any(|(at, by)| {

@@ -8,7 +8,7 @@ use super::program::{Act, Cookie, Offer, Program, Segment, level, msg_flags};
 use super::trace::{Done, FIELDS, Trace};
 use core::fmt::Write as _;
 use lowwater_posix::abi;
-use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions};
+use lowwater_wire::tcp::{FastOpenCookie, TcpFlags, TcpOptions, TcpRepr};
 
 /// Fields of TCP_INFO that scripts assert where they change.
 const ASSERTED: [&str; 18] = [
@@ -31,6 +31,8 @@ const ASSERTED: [&str; 18] = [
     "rcv_wnd",
     "bytes_received",
 ];
+/// What leaves less than so many microseconds apart leaves together.
+const TOGETHER: u64 = 1_000;
 /// The stack's timestamp at the beginning, in milliseconds.
 const STAMP: u64 = 1_000;
 
@@ -136,13 +138,9 @@ impl Script {
             self.last = at.max(self.last);
         }
         self.waits |= blocks;
-        for out in &done.at_once {
-            self.out(out);
-        }
+        self.outs(&done.at_once);
         self.look(&done.look, at);
-        for out in &done.later {
-            self.out(out);
-        }
+        self.outs(&done.later);
         let back = done.woken.as_ref().map_or(0, |(end, _)| *end);
         self.waits &= done.woken.is_none();
         self.look(&done.look_later, back);
@@ -254,6 +252,24 @@ impl Script {
         format!("< {mark}{ends}{flags} {}:{end}({}){ack} win {}{urgent}{options}", s.seq, s.len, s.window)
     }
 
+    /// What was sent, segments that follow one another as one: where packets were cut below TCP is not compared ([`Out::same`]), and a
+    /// script, whose events of one instant are a moment apart, may find it elsewhere.
+    fn outs(&mut self, all: &[Out]) {
+        let mut rest = all;
+        while let Some((first, behind)) = rest.split_first() {
+            let (mut whole, mut size) = (first.clone(), first.len);
+            let joins = |next: &&Out| {
+                // Only the last one may be shorter.
+                let joins = size == first.len && next.len <= size && join(&mut whole, next);
+                size = next.len;
+                joins
+            };
+            let taken = behind.iter().take_while(joins).count();
+            self.out(&whole);
+            rest = behind.get(taken..).unwrap_or_default();
+        }
+    }
+
     fn out(&mut self, out: &Out) {
         let pause = out.at.saturating_sub(self.last);
         let pause = if pause < 4_000 { 0 } else { pause / 1_000 * 1_000 };
@@ -346,6 +362,20 @@ impl Script {
         }
         self.said = Some(info.clone());
     }
+}
+
+/// Takes `next` into `whole`, where that left with it and goes on behind it.
+fn join(whole: &mut Out, next: &Out) -> bool {
+    let last = TcpFlags::PSH | TcpFlags::FIN;
+    let (a, b) = (&whole.repr, &next.repr);
+    let follows = whole.len > 0 && next.len > 0 && next.at < whole.at + TOGETHER && b.seq == whole.end();
+    let flags = (a.flags | last) == (b.flags | last) && !a.flags.fin();
+    let alike = TcpRepr { seq: a.seq, flags: a.flags, ..*b } == *a && whole.header == next.header;
+    if follows && flags && alike {
+        (whole.at, whole.len, whole.repr.flags) = (next.at, whole.len + next.len, next.repr.flags);
+        return true;
+    }
+    false
 }
 
 /// What the write to the pipe came to, and what the splice did.

@@ -10,6 +10,8 @@ use lowwater_drill::Target;
 use lowwater_posix::abi;
 use lowwater_wire::tcp::TcpFlags;
 
+/// A little more than a jiffy of 4 ms, in which the kernel counts silences, in microseconds.
+pub(super) const JIFFY: u64 = 4_200;
 /// TCP_CLOSE and TCP_SYN_SENT in TCP_INFO.
 const CLOSED: u8 = 7;
 const SYN_SENT: u8 = 2;
@@ -59,8 +61,9 @@ const SEGMENTS_IN: Field = ("data_segs_in", 152, 4);
 const SEGMENTS_OUT: Field = ("segs_out", 136, 4);
 /// Words of SO_MEMINFO that are told beside a difference: name, offset and length.
 const MEMORY: &[Field] = &[("rmem_alloc", 0, 4), ("rcvbuf", 4, 4), ("sndbuf", 12, 4), ("wmem_queued", 20, 4)];
-/// Times in TCP_INFO, which are compared roughly.
-const TIMES: &[Field] = &[("rto", 8, 4), ("rtt", 68, 4), ("rttvar", 72, 4)];
+/// The timeout, and all times in TCP_INFO that are compared roughly.
+const RTO: Field = ("rto", 8, 4);
+const TIMES: &[Field] = &[RTO, ("rtt", 68, 4), ("rttvar", 72, 4)];
 /// What one step did.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
@@ -200,6 +203,19 @@ pub(super) fn takes_header(program: &Program, stack: &Trace, kernel: &Trace, ste
     let came = before.iter().any(|s| byte.wrapping_sub(s.seq) < s.len.into());
     let near = (1..=segment.header_len()).contains(&segment.seq.wrapping_sub(byte));
     !urgent(stack) && urgent(kernel) && near && !came
+}
+
+/// A step writes when nothing was sent for longer than the timeout, by less than two jiffies. The kernel counts both in jiffies, the timeout
+/// rounded up and the silence cut off, and may find that silence no longer than the timeout (tcp_slow_start_after_idle_check).
+pub(super) fn is_hardly_idle(program: &Program, stack: &Trace, step: usize) -> bool {
+    let writes = |act: &Act| matches!(act, Act::Write(..) | Act::Gather(..) | Act::Splice(..));
+    let before = stack.steps.get(..step).unwrap_or_default();
+    let sent = before.iter().flat_map(|done| done.at_once.iter().chain(&done.later));
+    let last = sent.filter(|out| out.len > 0).map(|out| out.at).max();
+    let info = before.last().and_then(|done| done.look_later.info.as_ref());
+    let (Some(last), Some(info), Some(done)) = (last, info, stack.steps.get(step)) else { return false };
+    let beyond = done.at.checked_sub(last + value(info, RTO));
+    program.steps.get(step).is_some_and(|step| writes(&step.act)) && beyond.is_some_and(|us| us < 2 * JIFFY)
 }
 
 /// What the peer has sent to this socket before a step.
