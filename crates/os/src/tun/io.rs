@@ -1,5 +1,6 @@
 //! Frames in and out of one queue: one system call each, without a copy for super-packets.
 use super::Tun;
+use super::work::Batch;
 use crate::sys;
 use crate::vnet::{self, VNET_HDR_LEN};
 use bytes::Bytes;
@@ -60,9 +61,7 @@ impl Tun {
                 Read::Malformed => {}
                 Read::Empty => {
                     self.pace.met_none(frames);
-                    if let Some(steering) = &mut self.arranged.steering {
-                        steering.on_batch(at, false, sched_getcpu());
-                    }
+                    self.note_batch(Batch { at, full: false, bytes: bytes as u64 });
                     return Ok(false);
                 }
             }
@@ -72,10 +71,14 @@ impl Tun {
             }
         }
         self.pace = Pace::default();
-        if let Some(steering) = &mut self.arranged.steering {
-            steering.on_batch(at, true, sched_getcpu());
-        }
+        self.note_batch(Batch { at, full: true, bytes: bytes as u64 });
         Ok(true)
+    }
+
+    fn note_batch(&mut self, batch: Batch) {
+        if let Some(steering) = &mut self.arranged.steering {
+            steering.on_batch(batch, sched_getcpu());
+        }
     }
 
     fn read_frame(&mut self, at: Instant) -> io::Result<Read> {

@@ -4,6 +4,7 @@
 //! super-packets together with TCP ones, which the core does not read, cannot ask for TSO with ECN, and would bring a
 //! second system-call layer (nix) and address handling beside rustix for three ioctls.
 mod io;
+mod trial;
 mod work;
 
 pub use work::KernelWork;

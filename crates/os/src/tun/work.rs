@@ -1,4 +1,5 @@
 //! Where the kernel processes what the stack writes to its device: in the writing thread, or beside it.
+use super::trial::Trial;
 use crate::sys::TunFlags;
 use crate::sysfs::{Attribute, Refused, Sysfs};
 use core::time::Duration;
@@ -15,8 +16,8 @@ const CALM: Duration = Duration::from_secs(1);
 /// lets its sender send, and all of that runs in our write unless something moves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum KernelWork {
-    /// Inline, but spread while packets queue up before the stack: least latency for those who ask and answer, and the stack's
-    /// thread for itself when it is the bottleneck. On one processor it is inline.
+    /// Inline, but spread while packets queue up before the stack and more come that way, which is tried once a second: least latency for
+    /// those who ask and answer, and the stack's thread for itself when it is the bottleneck. On one processor it is inline.
     #[default]
     Auto,
     /// In the thread that writes, before the write returns: the least latency and the least work in all.
@@ -72,7 +73,7 @@ pub(super) struct Arranged {
     pub(super) degraded: Option<String>,
 }
 
-/// Receive packet steering of one queue, switched on while batches end at their bound, or always.
+/// Receive packet steering of one queue: while batches end at their bound it is on where that brings more, or it always is.
 #[derive(Debug)]
 pub(super) struct Steering {
     attribute: Attribute,
@@ -82,30 +83,52 @@ pub(super) struct Steering {
     /// Batches that ended at their bound, halved by each that did not.
     busy: u32,
     last_busy: Instant,
+    /// While there are such: whether it brings more. Where one sender has one processor to itself, what is moved there only takes turns
+    /// with it; many senders gain, and how much depends on the machine.
+    trial: Option<Trial>,
+}
+
+/// What a batch of frames was like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batch {
+    /// When it ended.
+    pub(super) at: Instant,
+    /// At its bound; else the device was empty.
+    pub(super) full: bool,
+    /// Bytes of its frames.
+    pub(super) bytes: u64,
 }
 
 impl Steering {
     const fn new(attribute: Attribute) -> Self {
-        Self { attribute, always: false, left_out: None, busy: 0, last_busy: Instant::ZERO }
+        Self { attribute, always: false, left_out: None, busy: 0, last_busy: Instant::ZERO, trial: None }
     }
 
-    /// A batch ended `at` on processor `cpu`, at its bound when it was `full`; else the device was empty.
+    /// A batch has been read on processor `cpu`.
     ///
     /// The scheduler moves the thread, and nothing moves it back from a processor that the set names: there each write is processed
     /// inline, so the thread is the busier for it, and stays where it is. So the set follows.
-    pub(super) fn on_batch(&mut self, at: Instant, full: bool, cpu: usize) {
-        if full {
-            self.busy = self.busy.saturating_add(1);
-            self.last_busy = at;
-        } else {
-            self.busy /= 2;
-        }
-        let lasts = self.left_out.is_some() && at.since(self.last_busy) < CALM;
-        let wanted = (self.always || self.busy >= BUSY_BATCHES || lasts).then_some(cpu);
+    pub(super) fn on_batch(&mut self, batch: Batch, cpu: usize) {
+        let wanted = (self.always || self.spreads(batch)).then_some(cpu);
         if wanted != self.left_out {
             // Refused, it stays as it is; the device works all the same.
             let _ = self.leave_out(wanted);
         }
+    }
+
+    fn spreads(&mut self, Batch { at, full, bytes }: Batch) -> bool {
+        if full {
+            self.busy = (self.busy + 1).min(2 * BUSY_BATCHES);
+            self.last_busy = at;
+        } else {
+            self.busy /= 2;
+        }
+        let lasts = self.trial.is_some() && at.since(self.last_busy) < CALM;
+        if self.busy < BUSY_BATCHES && !lasts {
+            self.trial = None;
+            return false;
+        }
+        self.trial.get_or_insert_with(|| Trial::new(at)).on_bytes(at, bytes)
     }
 
     fn leave_out(&mut self, cpu: Option<usize>) -> Result<(), Refused> {
@@ -177,6 +200,10 @@ mod tests {
         });
     }
 
+    /// From batch to batch, and how many of them make the time for which a way is measured.
+    const MOMENT: Duration = Duration::from_millis(1);
+    const WINDOW: u32 = 50;
+
     #[test]
     fn the_work_is_spread_while_packets_queue_up_and_comes_back() {
         if cpus() == 1 || !net_admin() {
@@ -191,21 +218,31 @@ mod tests {
             };
             let steering = tun.arranged.steering.as_mut().unwrap();
             let mut at = Instant::from_millis(1_000);
-            for _ in 1..BUSY_BATCHES {
-                steering.on_batch(at, true, 0);
-            }
+            let mut batches = |n: u32, full, bytes| {
+                for _ in 0..n {
+                    at += MOMENT;
+                    steering.on_batch(Batch { at, full, bytes }, 0);
+                }
+            };
+            batches(BUSY_BATCHES - 1, true, 1_000);
             // A device that is empty every other time is not what holds everything up.
-            for _ in 0..BUSY_BATCHES {
-                steering.on_batch(at, false, 0);
-                steering.on_batch(at, true, 0);
+            for _ in 0..1_000 {
+                batches(1, false, 0);
+                batches(1, true, 1_000);
             }
             assert!(!spread());
-            (0..BUSY_BATCHES).for_each(|_| steering.on_batch(at, true, 0));
-            assert!(spread());
-            at += CALM / 2;
-            steering.on_batch(at, false, 0);
+            batches(BUSY_BATCHES + WINDOW, true, 1_000);
+            assert!(spread(), "it is tried");
+            batches(WINDOW, true, 1_000);
+            assert!(!spread(), "it brings no more");
+            batches(21 * WINDOW + WINDOW / 2, true, 1_000);
+            assert!(spread(), "it is tried again");
+            batches(10 * WINDOW, true, 2_000);
+            assert!(spread(), "it brings more");
+            batches(1, false, 0);
             assert!(spread(), "not at the first pause");
-            steering.on_batch(at + CALM, false, 0);
+            at += CALM;
+            steering.on_batch(Batch { at, full: false, bytes: 0 }, 0);
             assert!(!spread());
         });
     }
@@ -235,11 +272,14 @@ mod tests {
                 };
                 let steering = tun.arranged.steering.as_mut().unwrap();
                 let at = Instant::from_millis(1_000);
-                (0..BUSY_BATCHES).for_each(|_| steering.on_batch(at, true, first));
+                let batch = Batch { at, full: true, bytes: 1_000 };
+                (0..BUSY_BATCHES).for_each(|_| steering.on_batch(batch, first));
+                let at = at + MOMENT * WINDOW;
+                steering.on_batch(Batch { at, ..batch }, first);
                 assert!(!named(first) && named(second), "{work:?}");
-                steering.on_batch(at, false, second);
+                steering.on_batch(Batch { at, ..batch }, second);
                 assert!(named(first) && !named(second), "{work:?}: it has moved");
-                steering.on_batch(at + CALM, false, first);
+                steering.on_batch(Batch { at: at + CALM, full: false, bytes: 0 }, first);
                 assert_eq!(
                     (named(first), named(second)),
                     (false, work == KernelWork::Spread),
