@@ -1,6 +1,6 @@
 //! Frames in and out of one queue: one system call each, without a copy for super-packets.
 use super::Tun;
-use super::work::Batch;
+use super::work::{Arranged, Batch};
 use crate::sys;
 use crate::vnet::{self, VNET_HDR_LEN};
 use bytes::Bytes;
@@ -75,9 +75,11 @@ impl Tun {
         Ok(true)
     }
 
-    fn note_batch(&mut self, batch: Batch) {
-        if let Some(steering) = &mut self.arranged.steering {
-            steering.on_batch(batch, sched_getcpu());
+    pub(super) fn note_batch(&mut self, batch: Batch) {
+        let Some(steering) = &mut self.arranged.steering else { return };
+        if let Err(refused) = steering.on_batch(batch, sched_getcpu()) {
+            // Not asked again. The device works all the same, and says why it is slower.
+            self.arranged = Arranged { steering: None, degraded: Some(refused.to_string()) };
         }
     }
 

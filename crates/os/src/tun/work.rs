@@ -11,6 +11,9 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu};
 const BUSY_BATCHES: u32 = 8;
 /// How long after the last such batch the work comes back.
 const CALM: Duration = Duration::from_secs(1);
+/// How long a set of processors stays as it is, wherever the thread goes: a new one costs a system call and a lock of all devices in the
+/// kernel, and packets of flows whose processor changes may overtake each other.
+const STAY: Duration = Duration::from_millis(10);
 
 /// Where the kernel processes what is written to the device. Its work for a packet is the whole of its TCP: an ACK of ours
 /// lets its sender send, and all of that runs in our write unless something moves it.
@@ -78,8 +81,9 @@ pub(super) struct Arranged {
 pub(super) struct Steering {
     attribute: Attribute,
     always: bool,
-    /// It is on, for all processors but this one.
+    /// It is on, for all processors but this one, since then.
     left_out: Option<usize>,
+    since: Instant,
     /// Batches that ended at their bound, halved by each that did not.
     busy: u32,
     last_busy: Instant,
@@ -101,19 +105,32 @@ pub(super) struct Batch {
 
 impl Steering {
     const fn new(attribute: Attribute) -> Self {
-        Self { attribute, always: false, left_out: None, busy: 0, last_busy: Instant::ZERO, trial: None }
+        Self {
+            attribute,
+            always: false,
+            left_out: None,
+            since: Instant::ZERO,
+            busy: 0,
+            last_busy: Instant::ZERO,
+            trial: None,
+        }
     }
 
     /// A batch has been read on processor `cpu`.
     ///
     /// The scheduler moves the thread, and nothing moves it back from a processor that the set names: there each write is processed
     /// inline, so the thread is the busier for it, and stays where it is. So the set follows.
-    pub(super) fn on_batch(&mut self, batch: Batch, cpu: usize) {
+    ///
+    /// # Errors
+    /// The set was refused, as to a program that has given up its rights (CAP_NET_ADMIN), and is as it was.
+    pub(super) fn on_batch(&mut self, batch: Batch, cpu: usize) -> Result<(), Refused> {
         let wanted = (self.always || self.spreads(batch)).then_some(cpu);
-        if wanted != self.left_out {
-            // Refused, it stays as it is; the device works all the same.
-            let _ = self.leave_out(wanted);
+        let moved = wanted.is_some() && self.left_out.is_some();
+        if wanted == self.left_out || (moved && batch.at.since(self.since) < STAY) {
+            return Ok(());
         }
+        self.since = batch.at;
+        self.leave_out(wanted)
     }
 
     fn spreads(&mut self, Batch { at, full, bytes }: Batch) -> bool {
@@ -132,8 +149,9 @@ impl Steering {
     }
 
     fn leave_out(&mut self, cpu: Option<usize>) -> Result<(), Refused> {
+        self.attribute.set(&cpu.map_or_else(|| "0".into(), all_but))?;
         self.left_out = cpu;
-        self.attribute.set(&cpu.map_or_else(|| "0".into(), all_but))
+        Ok(())
     }
 }
 
@@ -161,6 +179,7 @@ fn cpu_mask(cpus: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netns::REQUIRE_NET;
     use crate::netns::{NetNs, net_admin};
     use crate::tun::{Tun, TunOptions};
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
@@ -204,9 +223,21 @@ mod tests {
     const MOMENT: Duration = Duration::from_millis(1);
     const WINDOW: u32 = 50;
 
+    /// Two processors that this thread may run on, where there are two, and what else such tests need.
+    fn two_processors() -> Option<(usize, usize)> {
+        let allowed = sched_getaffinity(None).unwrap();
+        let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
+        let two = cpus.next().zip(cpus.next());
+        if two.is_none() {
+            assert!(std::env::var_os(REQUIRE_NET).is_none_or(|v| v != "1"), "this test needs two processors");
+            eprintln!("skipped: needs two processors");
+        }
+        two.filter(|_| net_admin())
+    }
+
     #[test]
     fn the_work_is_spread_while_packets_queue_up_and_comes_back() {
-        if cpus() == 1 || !net_admin() {
+        if two_processors().is_none() {
             return;
         }
         NetNs::new().unwrap().run(|| {
@@ -221,7 +252,7 @@ mod tests {
             let mut batches = |n: u32, full, bytes| {
                 for _ in 0..n {
                     at += MOMENT;
-                    steering.on_batch(Batch { at, full, bytes }, 0);
+                    steering.on_batch(Batch { at, full, bytes }, 0).unwrap();
                 }
             };
             batches(BUSY_BATCHES - 1, true, 1_000);
@@ -242,22 +273,14 @@ mod tests {
             batches(1, false, 0);
             assert!(spread(), "not at the first pause");
             at += CALM;
-            steering.on_batch(Batch { at, full: false, bytes: 0 }, 0);
+            steering.on_batch(Batch { at, full: false, bytes: 0 }, 0).unwrap();
             assert!(!spread());
         });
     }
 
     #[test]
     fn where_the_work_goes_follows_the_thread() {
-        let allowed = sched_getaffinity(None).unwrap();
-        let cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
-        let &[first, second, ..] = &cpus[..] else {
-            eprintln!("skipped: needs two processors");
-            return;
-        };
-        if !net_admin() {
-            return;
-        }
+        let Some((first, second)) = two_processors() else { return };
         NetNs::new().unwrap().run(|| {
             for work in [KernelWork::Spread, KernelWork::Auto] {
                 let mut tun = Tun::open(&TunOptions { work, ..TunOptions::new("") }).unwrap();
@@ -273,19 +296,47 @@ mod tests {
                 let steering = tun.arranged.steering.as_mut().unwrap();
                 let at = Instant::from_millis(1_000);
                 let batch = Batch { at, full: true, bytes: 1_000 };
-                (0..BUSY_BATCHES).for_each(|_| steering.on_batch(batch, first));
+                (0..BUSY_BATCHES).for_each(|_| steering.on_batch(batch, first).unwrap());
                 let at = at + MOMENT * WINDOW;
-                steering.on_batch(Batch { at, ..batch }, first);
+                steering.on_batch(Batch { at, ..batch }, first).unwrap();
                 assert!(!named(first) && named(second), "{work:?}");
-                steering.on_batch(Batch { at, ..batch }, second);
+                let at = at + STAY;
+                steering.on_batch(Batch { at, ..batch }, second).unwrap();
                 assert!(named(first) && !named(second), "{work:?}: it has moved");
-                steering.on_batch(Batch { at: at + CALM, full: false, bytes: 0 }, first);
+                steering.on_batch(Batch { at, ..batch }, first).unwrap();
+                assert!(named(first) && !named(second), "{work:?}: not at once again");
+                // So long after the last full batch it ends.
+                steering.on_batch(Batch { at: at + CALM, full: false, bytes: 0 }, first).unwrap();
                 assert_eq!(
                     (named(first), named(second)),
                     (false, work == KernelWork::Spread),
                     "{work:?}: calm"
                 );
             }
+        });
+    }
+
+    #[test]
+    fn who_may_not_move_the_work_any_more_is_told_once() {
+        let Some((first, second)) = two_processors() else { return };
+        NetNs::new().unwrap().run(|| {
+            let mut tun = Tun::open(&TunOptions { work: KernelWork::Spread, ..TunOptions::new("") }).unwrap();
+            // Of this thread alone, which ends.
+            let mut sets = capabilities(None).unwrap();
+            sets.effective.remove(CapabilitySet::NET_ADMIN);
+            set_capabilities(None, sets).unwrap();
+            let batch = Batch { at: Instant::from_millis(1_000), full: true, bytes: 1_000 };
+            let steering = tun.arranged.steering.as_mut().unwrap();
+            let on = steering.left_out;
+            let elsewhere = if on == Some(first) { second } else { first };
+            assert!(steering.on_batch(batch, elsewhere).is_err());
+            assert_eq!(steering.left_out, on, "it is as it was");
+            // Wherever the thread is now, the set is of another processor.
+            steering.left_out = Some(CpuSet::MAX_CPU);
+            tun.note_batch(Batch { at: batch.at + STAY, ..batch });
+            assert!(
+                tun.arranged.steering.is_none() && tun.degraded().is_some_and(|why| why.contains("rps_cpus"))
+            );
         });
     }
 

@@ -31,11 +31,15 @@ impl Sender {
             return Probe::New;
         }
         let Some((start, last)) = self.flight.tx.last() else { return Probe::Nothing };
+        if self.flight.tx.below.holds(last.number) {
+            // What has not left this host is not probed for: the timeout is set (`skb_still_in_host_queue`).
+            cx.count.tcp_ext.tcp_spurious_rtx_host_queues += 1;
+            return Probe::Nothing;
+        }
         let mut start = start;
         // By the MSS of now, though it was counted by another (`tcp_send_loss_probe`).
         let front = usize::from(last.segs.saturating_sub(1)) * usize::from(self.flight.mss);
-        let below = self.flight.tx.below.holds(last.number);
-        if !below && front < last.payload.len() && self.flight.split_to_resend(start, front) {
+        if front < last.payload.len() && self.flight.split_to_resend(start, front) {
             start += front as u64;
         }
         self.resend(start, Share::Proposed).map_or(Probe::Nothing, Probe::Resend)

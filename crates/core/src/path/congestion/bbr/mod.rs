@@ -320,8 +320,8 @@ impl Congestion for Bbr {
     }
 }
 
-/// Pacing rate in bytes per second for `gain` of `bw`, within SO_MAX_PACING_RATE (`bbr_bw_to_pacing_rate`). A path that seems to carry nothing
-/// makes none of it, which is no pace: what leaves then shows what it carries.
+/// Pacing rate in bytes per second for `gain` of `bw`, within SO_MAX_PACING_RATE (`bbr_bw_to_pacing_rate`). It is rounded down: of less than
+/// 2^-24 segments a microsecond it is 0, which spaces nothing (`tcp_update_skb_after_send`).
 fn paced(bw: u64, gain: u32, flow: &Flow) -> u64 {
     bytes_per_second(bw, gain, flow.mss).min(flow.max_pacing_rate)
 }
