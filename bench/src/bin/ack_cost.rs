@@ -115,7 +115,8 @@ fn acknowledge(world: &mut World, ack: u32, sack: &[(Seq, Seq)]) {
             wnd_end: Seq(ack.wrapping_add(u32::MAX >> 2)),
         };
         sender.on_ack(cx, path, &input);
-        while let Some(resend) = sender.next_retransmit(path, 1, Seq(ack.wrapping_add(u32::MAX >> 2))) {
+        let end = Seq(ack.wrapping_add(u32::MAX >> 2));
+        while let Some(resend) = sender.next_lost(path, 1, end).and_then(|lost| sender.fit(&lost)) {
             sender.commit_retransmit(cx, path, &resend);
         }
     });

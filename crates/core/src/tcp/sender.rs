@@ -224,7 +224,7 @@ impl Sender {
         self.flight.tx.unsent.head()
     }
 
-    /// RACK's reordering timer fired; true when [`Self::next_retransmit`] should be asked.
+    /// RACK's reordering timer fired; true when [`Self::next_lost`] should be asked.
     pub fn on_reorder_timeout(&mut self, cx: &mut Cx<'_>, path: &mut Path) -> bool {
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
         let found = self.recovery.on_reorder_timeout(&mut e);
@@ -232,7 +232,7 @@ impl Sender {
         found
     }
 
-    /// The path's MTU shrank and [`Self::set_mss`] was told; true when [`Self::next_retransmit`] should be asked. `syn_data`: what is
+    /// The path's MTU shrank and [`Self::set_mss`] was told; true when [`Self::next_lost`] should be asked. `syn_data`: what is
     /// out is a SYN with data, and was too long together.
     pub fn on_mss_reduced(&mut self, cx: &mut Cx<'_>, path: &mut Path, syn_data: bool) -> bool {
         let mut e = Env { cx, path, flight: &mut self.flight, timer: &mut self.timer };
@@ -245,7 +245,7 @@ impl Sender {
         self.recovery.enter_cwr(&mut e);
     }
 
-    /// F-RTO: new data was tried after [`Rexmit::New`]; true when none left, so that [`Self::next_retransmit`] is due.
+    /// F-RTO: new data was tried after [`Rexmit::New`]; true when none left, so that [`Self::next_lost`] is due.
     pub fn frto_sent(&mut self) -> bool {
         if self.flight.tx.nxt() > self.recovery.high_seq {
             return false;
@@ -339,4 +339,4 @@ pub use heard::{AckIn, AckOut, Rexmit, SACK_BLOCKS_MAX};
 pub use plan::SendPlan;
 pub use probe::Probe;
 pub use refused::{Attempt, Before, Errand};
-pub use resend::Resend;
+pub use resend::{Lost, Resend};

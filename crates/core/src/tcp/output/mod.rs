@@ -20,7 +20,7 @@ use super::fastopen::fact;
 use super::pending::Round;
 use super::segment::Outgoing;
 use super::send_window::{Gso, Room};
-use super::sender::{Before, Resend, Rexmit, SendPlan};
+use super::sender::{Before, Lost, Resend, Rexmit, SendPlan};
 use super::seq::Seq;
 use super::state::State;
 use super::tx_queue::HeadInfo;
@@ -140,22 +140,22 @@ impl Conn {
             return if self.is_deferred() { Err(Wait::Handshake) } else { Ok(self.first_syn(cx)) };
         }
         let end = self.window_end();
-        if let Some(resend) = self.out.take_timeout().and_then(|r| self.tx.refit(r, end))
-            && let Some(segment) = self.timeout_segment(cx, &resend)
+        if let Some(resend) = self.out.take_timeout()
+            && let Some(segment) = self.timeout_segment(cx, resend, end)
         {
             return Ok(segment);
         }
         if self.is_child() {
             return match self.child_resend(cx, caps, mss, hold) {
-                Some(resend) => self.retransmit(cx, &resend),
+                Some(lost) => self.retransmit(cx, &lost),
                 None => self.new_of_burst(cx, caps, mss, hold),
             };
         }
         if self.state == State::SynSent && self.rest.stats.fast.has(fact::DATA) {
             // Together with its data the SYN was too long for a router: it goes alone; the window is shut for the rest.
             let max_segs = self.resend_segments(cx, caps, mss);
-            if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, end) {
-                return self.retransmit(cx, &resend);
+            if let Some(lost) = self.tx.next_lost(&self.path, max_segs, end) {
+                return self.retransmit(cx, &lost);
             }
         }
         if matches!(self.state, State::SynSent | State::SynRecv) {
@@ -173,11 +173,10 @@ impl Conn {
             self.out.rexmit = if self.tx.frto_sent() { Rexmit::Lost } else { Rexmit::None };
         }
         if self.tx.may_resend(&self.path) {
-            // What the pace holds back is not cut yet.
             self.pacing_gate(self.late_clock(cx.now).unwrap_or(cx.now))?;
             let max_segs = self.resend_segments(cx, caps, mss);
-            if let Some(resend) = self.tx.next_retransmit(&self.path, max_segs, self.window_end()) {
-                return match (self.retransmit(cx, &resend), hold) {
+            if let Some(lost) = self.tx.next_lost(&self.path, max_segs, self.window_end()) {
+                return match (self.retransmit(cx, &lost), hold) {
                     // It keeps nothing new back (`tcp_data_snd_check` follows `tcp_xmit_retransmit_queue`).
                     (Err(Wait::HostQueue), Some(_)) => {
                         self.new_of_burst(cx, caps, mss, hold).map_err(|_| Wait::HostQueue)
@@ -201,20 +200,22 @@ impl Conn {
 
     /// Before the SYN-ACK is acknowledged nothing is sent again but what is too long for a router (`tcp_simple_retransmit`): what the
     /// SYN-ACK's timer found lost is no write's to send (`tcp_fastopen_synack_timer`).
-    fn child_resend(&mut self, cx: &Cx<'_>, caps: &PathCaps, mss: u16, hold: Option<Hold>) -> Option<Resend> {
+    fn child_resend(&mut self, cx: &Cx<'_>, caps: &PathCaps, mss: u16, hold: Option<Hold>) -> Option<Lost> {
         if hold.is_some() {
             return None;
         }
         let max_segs = self.resend_segments(cx, caps, mss);
-        self.tx.next_retransmit(&self.path, max_segs, self.window_end())
+        self.tx.next_lost(&self.path, max_segs, self.window_end())
     }
 
-    fn retransmit(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<Outgoing, Wait> {
+    /// Whether it goes is asked of the record as it is; cut for it, it would be two to whoever asks next (`__tcp_retransmit_skb`).
+    fn retransmit(&mut self, cx: &mut Cx<'_>, lost: &Lost) -> Result<Outgoing, Wait> {
         self.path_gate()?;
-        let resend = resend.counted_from(self.late_clock(cx.now));
-        self.host_queue_gate(cx, &resend)?;
-        self.pacing_gate(resend.clock.unwrap_or(cx.now))?;
-        self.credit_gate(cx, resend.len + PACKET_CHARGE, true)?;
+        self.host_queue_gate(cx, lost.start)?;
+        let clock = self.late_clock(cx.now);
+        self.pacing_gate(clock.unwrap_or(cx.now))?;
+        self.credit_gate(cx, lost.len + PACKET_CHARGE, true)?;
+        let resend = self.tx.fit(lost).ok_or(Wait::Empty)?.counted_from(clock);
         let plan = self.tx.commit_retransmit(cx, &mut self.path, &resend).ok_or(Wait::Empty)?;
         if (resend.seq + resend.len).before(self.tx.snd_nxt()) {
             // The walk goes on behind it and asks the pace first, whose timer has the flow go on (`tcp_xmit_retransmit_queue`).
@@ -229,8 +230,8 @@ impl Conn {
     }
 
     /// What has not left this host is not sent again; the flow goes on when something of it has left.
-    fn host_queue_gate(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Result<(), Wait> {
-        if !resend.below {
+    fn host_queue_gate(&mut self, cx: &mut Cx<'_>, start: u64) -> Result<(), Wait> {
+        if !self.tx.is_below(start) {
             return Ok(());
         }
         // Once in a burst, however many new packets pass by it.
@@ -241,9 +242,10 @@ impl Conn {
     }
 
     /// The first retransmission of a timeout is neither paced nor held back.
-    fn timeout_segment(&mut self, cx: &mut Cx<'_>, resend: &Resend) -> Option<Outgoing> {
-        self.host_queue_gate(cx, resend).ok()?;
-        let plan = self.tx.commit_rto(cx, &mut self.path, resend)?;
+    fn timeout_segment(&mut self, cx: &mut Cx<'_>, proposed: Resend, end: Seq) -> Option<Outgoing> {
+        self.host_queue_gate(cx, proposed.start).ok()?;
+        let resend = self.tx.refit(proposed, end)?;
+        let plan = self.tx.commit_rto(cx, &mut self.path, &resend)?;
         Some(self.again(cx, &plan))
     }
 

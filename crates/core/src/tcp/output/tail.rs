@@ -25,9 +25,10 @@ impl Conn {
             Probe::Resend(proposed) => {
                 // What the peer's window no longer takes is not sent; then the timeout is due (`__tcp_retransmit_skb`).
                 let (una, end) = (self.tx.snd_una(), self.window_end());
-                let resend = self.tx.refit(proposed, end).filter(|r| r.seq == una || r.seq.before(end));
-                let resend =
-                    resend.filter(|r| self.host_queue_gate(cx, r).is_ok() && self.queue_takes(cx, r.len));
+                let left = self.host_queue_gate(cx, proposed.start).is_ok();
+                let resend = left.then(|| self.tx.refit(proposed, end)).flatten();
+                let resend = resend.filter(|r| r.seq == una || r.seq.before(end));
+                let resend = resend.filter(|r| self.queue_takes(cx, r.len));
                 let plan = resend.and_then(|r| self.tx.commit_tlp(cx, &mut self.path, &r));
                 (plan.map(|plan| self.again(cx, &plan)), true)
             }

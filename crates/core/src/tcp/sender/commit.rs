@@ -88,7 +88,7 @@ impl Sender {
         Some(plan)
     }
 
-    /// Sends a retransmission that [`Self::next_retransmit`] or [`Self::on_rto`] proposed.
+    /// Sends a retransmission that [`Self::next_lost`] or [`Self::on_rto`] proposed.
     ///
     /// `None` when an acknowledgement came in between and the record is no longer what it was: then nothing is sent.
     pub fn commit_retransmit(

@@ -43,9 +43,9 @@ pub enum Rexmit {
     /// Nothing in particular.
     #[default]
     None,
-    /// Ask [`Sender::next_retransmit`].
+    /// Ask [`Sender::next_lost`].
     Lost,
-    /// F-RTO: try new data first, with Nagle off; then call [`Sender::frto_sent`] and ask [`Sender::next_retransmit`] if it
+    /// F-RTO: try new data first, with Nagle off; then call [`Sender::frto_sent`] and ask [`Sender::next_lost`] if it
     /// says so.
     New,
 }

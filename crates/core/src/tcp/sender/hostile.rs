@@ -24,7 +24,8 @@ fn act(s: &mut Sender, path: &mut Path, cx: &mut Cx<'_>, rng: &mut Rng) {
         }
         1 => {
             let far = s.snd_nxt();
-            while let Some(r) = s.next_retransmit(path, 1 + rng.below(5) as u16, far) {
+            while let Some(r) = s.next_lost(path, 1 + rng.below(5) as u16, far).and_then(|lost| s.fit(&lost))
+            {
                 let plan = s.commit_retransmit(cx, path, &r);
                 if plan.is_some_and(|plan| refused(s, path, cx, rng, &plan)) {
                     break;

@@ -243,7 +243,7 @@ impl Net {
             self.rexmit = if self.s.frto_sent() { Rexmit::Lost } else { Rexmit::None };
         }
         while self.rexmit == Rexmit::Lost
-            && let Some(r) = self.s.next_retransmit(&self.path, 8, far)
+            && let Some(r) = self.s.next_lost(&self.path, 8, far).and_then(|lost| self.s.fit(&lost))
         {
             let before = self.before(&r);
             let mut cx = self.world.cx(self.now);

@@ -5,11 +5,21 @@ use crate::path::Path;
 use crate::tcp::scoreboard::Flight;
 use crate::tcp::seq::Seq;
 
+/// What is lost and may go again, as it stands in the queue: nothing is cut before it is known that it goes ([`Sender::fit`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Its offset.
+    pub(in crate::tcp) start: u64,
+    /// Bytes of it that fit.
+    pub len: u32,
+    share: Share,
+}
+
 /// A retransmission that is due; give it back to [`Sender::commit_retransmit`] to send it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resend {
     /// Its offset.
-    pub(super) start: u64,
+    pub(in crate::tcp) start: u64,
     /// Sequence number of its first byte.
     pub seq: Seq,
     /// Sequence space it takes.
@@ -18,8 +28,6 @@ pub struct Resend {
     pub segs: u16,
     /// When it was last sent.
     pub last_sent: Instant,
-    /// That transmission has not left this host.
-    pub below: bool,
     /// When it counts as sent this time, where that is not now.
     pub clock: Option<Instant>,
     /// It is the SYN of a simultaneous open, as a SYN-ACK now: no retransmission (`tcp_send_synack`).
@@ -103,18 +111,42 @@ impl Flight {
 
 impl Sender {
     /// The next retransmission that recovery wants and the window allows: lost segments in order, at most `max_segs` of them,
-    /// none beyond the peer's window. Records are cut and joined for it, and stay so; all else changes with [`Self::commit_retransmit`].
-    pub fn next_retransmit(&mut self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<Resend> {
+    /// none beyond the peer's window.
+    pub fn next_lost(&mut self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<Lost> {
         if !self.may_resend(path) {
             return None;
         }
-        let room = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
-        let (start, _) = self.flight.next_lost()?;
-        let resend = self.resend(start, Share::Fitting { segs: room, wnd_end: self.offset(wnd_end) });
-        if resend.is_none() {
+        let lost = self.lost(path, max_segs, wnd_end);
+        if lost.is_none() {
             self.note_barred();
         }
-        resend
+        lost
+    }
+
+    fn lost(&self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<Lost> {
+        let wnd_end = self.offset(wnd_end);
+        let segs = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
+        let (start, sent) = self.flight.next_lost()?;
+        // What is acknowledged of it does not go again.
+        let from = start.max(self.flight.tx.una());
+        // Whether it has left this host is asked before the window is (`__tcp_retransmit_skb`).
+        if self.flight.bars(from, wnd_end) && !self.flight.tx.below.holds(sent.number) {
+            return None;
+        }
+        let len = sent.payload.len().saturating_sub((from - start) as usize);
+        let len = len.min(self.flight.resend_limit(from, segs, wnd_end)) as u32;
+        Some(Lost { start, len, share: Share::Fitting { segs, wnd_end } })
+    }
+
+    /// It goes: its record is cut and joined for that, and stays so; all else changes with [`Self::commit_retransmit`].
+    pub fn fit(&mut self, lost: &Lost) -> Option<Resend> {
+        self.resend(lost.start, lost.share)
+    }
+
+    /// The last transmission of the record at `start` has not left this host.
+    #[must_use]
+    pub fn is_below(&self, start: u64) -> bool {
+        self.flight.tx.get(start).is_some_and(|sent| self.flight.tx.below.holds(sent.number))
     }
 
     /// What is lost does not fit the peer's window, and the walk over it ends. Linux counts the attempt all the same, once in a walk: no D-SACK
@@ -139,43 +171,26 @@ impl Sender {
         self.cwnd_room(path) > 0 && self.flight.retrans_out < self.flight.lost_out
     }
 
-    /// Bytes of what [`Self::next_retransmit`] has, where that has left this host and recovery, which may want new data first, lets it go.
+    /// Bytes of what [`Self::next_lost`] has, where that has left this host and recovery, which may want new data first, lets it go.
     #[must_use]
     pub fn resends(&self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<u32> {
-        let (start, sent) = self.flight.next_lost().filter(|_| self.has_lost(path))?;
-        let wnd_end = self.offset(wnd_end);
-        if self.flight.tx.below.holds(sent.number) || self.flight.bars(start, wnd_end) {
-            return None;
-        }
-        let segs = self.cwnd_room(path).min(u32::from(max_segs.max(1))) as u16;
-        // What is acknowledged of it does not go again.
-        let from = start.max(self.flight.tx.una());
-        let len = sent.payload.len().saturating_sub((from - start) as usize);
-        Some(len.min(self.flight.resend_limit(from, segs, wnd_end)) as u32)
+        let lost = self.lost(path, max_segs, wnd_end).filter(|_| self.has_lost(path))?;
+        (!self.is_below(lost.start)).then_some(lost.len)
     }
 
-    /// True when what [`Self::next_retransmit`] has is a FIN by itself.
+    /// True when what [`Self::next_lost`] has is a FIN by itself.
     #[must_use]
     pub fn resends_only_fin(&self) -> bool {
         self.flight.retrans_out < self.flight.lost_out
             && self.flight.next_lost().is_some_and(|(_, sent)| sent.payload.is_empty())
     }
 
-    /// The record at `start` as a retransmission, of which `share` goes; none where it has been acknowledged or none of it may go. What has not
-    /// left this host is not touched: nobody has use for pieces of what goes once (`__tcp_retransmit_skb` asks for that first).
+    /// The record at `start` as a retransmission, of which `share` goes; none where it has been acknowledged or none of it may go.
     pub(super) fn resend(&mut self, start: u64, share: Share) -> Option<Resend> {
-        let sent = self.flight.tx.get(start)?;
-        if self.flight.tx.below.holds(sent.number) {
-            return self.as_resend(start);
-        }
         let start = self.flight.without_acked(start);
         if let Share::Fitting { segs, wnd_end } = share {
             self.flight.cut_to_resend(start, segs, wnd_end)?;
         }
-        self.as_resend(start)
-    }
-
-    fn as_resend(&self, start: u64) -> Option<Resend> {
         let sent = self.flight.tx.get(start)?;
         Some(Resend {
             start,
@@ -183,7 +198,6 @@ impl Sender {
             len: sent.span() as u32,
             segs: sent.segs,
             last_sent: sent.sent_at,
-            below: self.flight.tx.below.holds(sent.number),
             clock: None,
             crossing: false,
         })

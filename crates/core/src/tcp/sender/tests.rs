@@ -119,7 +119,7 @@ impl Rig {
     fn resend(&mut self) -> Vec<(u64, u16)> {
         let mut sent = Vec::new();
         let far = self.s.snd_nxt();
-        while let Some(r) = self.s.next_retransmit(&self.path, 64, far) {
+        while let Some(r) = self.s.next_lost(&self.path, 64, far).and_then(|lost| self.s.fit(&lost)) {
             let mut cx = self.world.cx(Instant::from_millis(self.ms));
             let plan = self.s.commit_retransmit(&mut cx, &mut self.path, &r).expect("fresh");
             assert_eq!(plan.payload.len() + usize::from(plan.fin), r.len as usize);
@@ -674,7 +674,7 @@ fn what_is_dropped_at_the_device_is_the_oldest_below() {
 
 /// Nobody has use for pieces of what goes once: what follows it would not find one element any more, which small queues let pass.
 #[test]
-fn what_has_not_left_is_not_cut_to_go_again() {
+fn what_is_lost_is_cut_when_it_goes() {
     let mut rig = Rig::warm();
     rig.s.follow_departures();
     rig.send(5, true);
@@ -682,13 +682,27 @@ fn what_has_not_left_is_not_cut_to_go_again() {
     rig.s.on_rto(&mut cx, &mut rig.path, Timeout::Backoff).expect("a head");
     assert_eq!(rig.s.flight().lost_out, 5);
     let far = rig.s.snd_nxt();
-    let below = rig.s.next_retransmit(&rig.path, 1, far).expect("lost");
-    assert!(below.below);
-    assert_eq!((below.segs, rig.s.queue_ref().records()), (5, 1));
+    let lost = rig.s.next_lost(&rig.path, 1, far).expect("lost");
+    assert!(rig.s.is_below(lost.start));
+    assert_eq!((lost.len, rig.s.queue_ref().records()), (u32::from(MSS), 1));
     rig.s.on_left(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path);
-    let left = rig.s.next_retransmit(&rig.path, 1, far).expect("lost");
-    assert!(!left.below);
-    assert_eq!((left.segs, rig.s.queue_ref().records()), (1, 2));
+    assert!(!rig.s.is_below(lost.start));
+    let resend = rig.s.fit(&lost).expect("lost");
+    assert_eq!((resend.segs, rig.s.queue_ref().records()), (1, 2));
+}
+
+#[test]
+fn what_has_not_left_is_not_probed_for() {
+    let mut rig = Rig::warm();
+    rig.s.follow_departures();
+    rig.send(5, true);
+    let mut cx = rig.world.cx(Instant::from_millis(rig.ms + 100));
+    assert!(matches!(rig.s.on_tlp(&mut cx, &mut rig.path, true), Probe::Nothing));
+    assert_eq!(cx.count.tcp_ext.tcp_spurious_rtx_host_queues, 1);
+    rig.s.on_left(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path);
+    let mut cx = rig.world.cx(Instant::from_millis(rig.ms + 200));
+    let Probe::Resend(last) = rig.s.on_tlp(&mut cx, &mut rig.path, true) else { panic!("no probe") };
+    assert_eq!((last.segs, last.seq + last.len), (1, rig.s.snd_nxt()));
 }
 
 #[test]

@@ -38,7 +38,7 @@ fn a_refused_retransmission_of_what_was_judged_stays_judged() {
     rig.ack(1, &[(5, 11)]);
     assert_eq!(rig.s.flight().lost_out, 4);
     let far = rig.s.snd_nxt();
-    let resend = rig.s.next_retransmit(&rig.path, 1, far).expect("lost");
+    let resend = rig.s.next_lost(&rig.path, 1, far).and_then(|lost| rig.s.fit(&lost)).expect("lost");
     let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
     let plan = rig.s.commit_retransmit(&mut cx, &mut rig.path, &resend).expect("fresh");
     rig.s.take_back(&mut cx, &mut rig.path, &plan.attempt.expect("data"), false);
