@@ -230,6 +230,30 @@ fn what_waits_for_an_answer_fails_when_the_peer_has_closed() {
     }
 }
 
+/// The numbers begin half of all away, so that a SACK from before seems to acknowledge what nobody has sent.
+#[test]
+fn a_sack_that_a_reset_of_all_numbers_has_overtaken_is_old() {
+    let (mut w, a, b) = pair(1);
+    let mut sacks = 0;
+    w.rule = Box::new(move |c| {
+        sacks += u32::from(c.from == B && c.kinds().contains(&kind::SACK));
+        Fate::Deliver(ms(if sacks == 1 && c.from == B { 2_000 } else { 10 }))
+    });
+    for _ in 0..4 {
+        w.send(A, a, &[7; 1_000], on(1));
+    }
+    w.pass(ms(1_000));
+    assert_eq!(w.info(A, a).unacked, 0);
+    let now = w.now;
+    w.stacks[A].sctp_reset_association(now, a).unwrap();
+    w.pass(ms(100));
+    w.send(A, a, b"anew", on(1));
+    w.pass(Duration::from_secs(3));
+    assert_eq!(w.messages(B, b).len(), 5);
+    assert_eq!((w.info(A, a).state, w.info(A, a).unacked), (State::Established, 0));
+    assert_eq!(w.stacks[A].counters().sctp.aborteds + w.stacks[B].counters().sctp.aborteds, 0);
+}
+
 /// A peer that has reset all numbers counts from others on, and a SHUTDOWN of it that goes again as well: that is no violation.
 #[test]
 fn a_shutdown_goes_again_behind_a_reset_of_all_numbers() {

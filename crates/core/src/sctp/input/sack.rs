@@ -31,6 +31,9 @@ impl Assoc {
             return;
         }
         if cum >= self.tx.out.next_tsn() {
+            if self.is_from_before_reset(cum) {
+                return;
+            }
             return self.violation(cx, b"cumulative TSN beyond what was sent");
         }
         let mut news = self.take_cumulative(cx, cum);
@@ -46,6 +49,12 @@ impl Assoc {
         self.tx.closed.shut = sack.a_rwnd < self.least_window();
         self.on_window(cx);
         self.after_acks(cx);
+    }
+
+    /// An acknowledgement that comes late, of the numbers before all began anew: those of now began half of all numbers away (RFC 6525 section
+    /// 5.2.4), so that it seems to be nearly as far ahead.
+    pub(super) fn is_from_before_reset(&self, cum: Tsn) -> bool {
+        self.pending.reconf.is_some() && cum.0 - self.tx.out.next_tsn().0 > 1 << 30
     }
 
     /// A window of fewer bytes is closed: the chunk that is out alone, or that has to go first where nothing else is under way, does not fit

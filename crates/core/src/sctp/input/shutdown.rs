@@ -14,6 +14,8 @@ impl Assoc {
         // After a reset of all numbers that nobody has told us of the peer counts from others on. Where all is acknowledged it says nothing new.
         let mute = self.awaits_tsns() || self.state == State::ShutdownAckSent;
         let cum = if mute { known } else { known.near(cum) };
+        let late = cum >= self.tx.out.next_tsn() && self.is_from_before_reset(cum);
+        let cum = if late { known } else { cum };
         if cum >= self.tx.out.next_tsn() {
             return self.violation(cx, b"cumulative TSN beyond what was sent");
         }
