@@ -145,6 +145,12 @@ impl Rules {
         let merged = if was.sent.1 == now.sent.1 { 0 } else { was.duplicates.saturating_sub(now.duplicates) };
         let fin = now.fin && !was.fin;
         let probed = now.tail_probe.is_some() && now.tail_probe != was.tail_probe;
+        let one_again = was.nxt == now.nxt
+            && (now.sent.0.wrapping_sub(was.sent.0), now.sent.1.wrapping_sub(was.sent.1)) == (1, 1);
+        if probed && one_again {
+            // The packet of which it is the end is counted anew, by the MSS of now (`tcp_fragment`).
+            return Ok(());
+        }
         let passes = u32::from(probed) + u32::from(fin && self.fin_passes);
         let most = merged + passes + if passes > 0 { cwnd.max(was.in_flight) } else { cwnd };
         if (was.sent == now.sent && !fin) || now.in_flight <= most {
@@ -297,6 +303,12 @@ mod tests {
         assert_eq!(RULES.in_flight(&STILL, &probed(11, 10)), Ok(()));
         assert!(RULES.in_flight(&STILL, &probed(12, 10)).is_err());
         assert_eq!(RULES.in_flight(&over, &probed(10, 4)), Ok(()));
+        // What it is the end of has more segments by a smaller MSS; nothing but that and one segment, again, is excused.
+        let again = Bounds { sent: (101, 6), ..probed(16, 10) };
+        assert_eq!(RULES.in_flight(&STILL, &again), Ok(()));
+        assert!(RULES.in_flight(&STILL, &Bounds { sent: (102, 6), ..again }).is_err());
+        assert!(RULES.in_flight(&STILL, &Bounds { sent: (101, 5), ..again }).is_err());
+        assert!(RULES.in_flight(&STILL, &Bounds { nxt: STILL.nxt + 1, ..again }).is_err());
         let next = Bounds { sent: (102, 5), ..probed(11, 10) };
         assert!(RULES.in_flight(&probed(10, 10), &next).is_err(), "the probe was out before");
         // So was a last segment with the FIN before Linux 6.10.
