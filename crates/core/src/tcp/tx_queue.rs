@@ -323,6 +323,14 @@ impl TxQueue {
         self.unsent.grow_head(len, spare)
     }
 
+    /// Bytes that [`Self::grow_head`] makes of the first element that is not pushed out.
+    #[must_use]
+    pub fn head_grown(&self, len: usize) -> usize {
+        let own = self.unsent.head_behind().map_or(0, |head| head.len);
+        let stays = self.unsent.copies_to_grow(len) && !self.affords_copy(len);
+        if stays { own } else { own + self.unsent.takes_of_next(len) }
+    }
+
     /// The queue may copy `len` bytes for a packet that ends beyond its element: copies pin a sixteenth of what is written and not
     /// acknowledged, beside the buffers of the first and the last element. Linux moves pages instead, which pins nothing more.
     const fn affords_copy(&self, len: usize) -> bool {

@@ -107,7 +107,8 @@ impl Conn {
         self.packet_segments(cx, &caps, mss)
     }
 
-    /// The packet that would go now takes what the congestion window, and what goes again, have left; false where none can go.
+    /// The packet that would go now takes what the congestion window, and what goes again, have left, or that is nothing; false where something
+    /// else keeps it.
     pub(in crate::tcp) fn next_packet_fills_window(&mut self, cx: &Cx<'_>) -> bool {
         let flight = self.tx.flight();
         // What is lost goes again before it (`tcp_xmit_recovery`).
@@ -119,18 +120,14 @@ impl Conn {
             return room == 0;
         }
         let half = (self.path.window.cwnd / 2).max(1);
-        let segs = u32::from(self.max_segs_within(cx, mss)).min(half);
+        let segs = if self.urgent_mode() { 1 } else { u32::from(self.max_segs_within(cx, mss)).min(half) };
         let ask = self.credit_ask(cx, segs * u32::from(mss) + PACKET_CHARGE, false);
         if !self.path.pacing.lets_go_after(cx.now, 0) || !self.out.credit.lets_go_after(&ask, 0) {
             return false;
         }
-        let unsent = &self.tx.queue_ref().unsent;
-        let most = segs as usize * usize::from(mss);
-        let len = if cx.sysctl.tcp_grow_packet {
-            unsent.head_grown(most)
-        } else {
-            unsent.head_behind().map_or(0, |head| head.len)
-        };
+        let queue = self.tx.queue_ref();
+        let most = if cx.sysctl.tcp_grow_packet { segs as usize * usize::from(mss) } else { 0 };
+        let len = queue.head_grown(most);
         segs.min(len.div_ceil(usize::from(mss)) as u32) >= room
     }
 }

@@ -292,20 +292,6 @@ impl Unsent {
         self.info(usize::from(self.pushed.packets))
     }
 
-    /// Bytes of the first element that is not pushed out, once it has been filled up to `len` bytes by [`Self::grow_head`], which takes of one
-    /// element alone.
-    #[must_use]
-    pub fn head_grown(&self, len: usize) -> usize {
-        let mut heads = self.elements.iter().skip(usize::from(self.pushed.packets));
-        let Some(head) = heads.next() else { return 0 };
-        match (&head.data, heads.next().map(|next| &next.data)) {
-            (Data::Open(own), Some(Data::Open(next))) if head.flags & flag::EOR == 0 => {
-                own.len() + len.saturating_sub(own.len()).min(next.len())
-            }
-            _ => head.len(),
-        }
-    }
-
     fn info(&self, index: usize) -> Option<HeadInfo> {
         let element = self.elements.get(index)?;
         Some(HeadInfo {
@@ -317,13 +303,22 @@ impl Unsent {
         })
     }
 
-    /// Growing the first element that is not pushed out to `len` bytes copies what it has, since its buffer has no room left.
-    pub(super) fn copies_to_grow(&self, len: usize) -> bool {
+    /// Bytes that the first element which is not pushed out takes of the next one, and of no other, to have `len` (`tcp_grow_skb`).
+    pub(super) fn takes_of_next(&self, len: usize) -> usize {
         let mut heads = self.elements.iter().skip(usize::from(self.pushed.packets));
-        match (heads.next().map(|head| &head.data), heads.next()) {
-            (Some(Data::Open(head)), Some(next)) => {
-                head.spare() < len.saturating_sub(head.len()).min(next.len())
+        let (Some(head), Some(next)) = (heads.next(), heads.next()) else { return 0 };
+        match (&head.data, &next.data) {
+            (Data::Open(own), Data::Open(next)) if head.flags & flag::EOR == 0 => {
+                len.saturating_sub(own.len()).min(next.len())
             }
+            _ => 0,
+        }
+    }
+
+    /// What it takes is copied with what it has, since its buffer has no room left.
+    pub(super) fn copies_to_grow(&self, len: usize) -> bool {
+        match self.elements.get(usize::from(self.pushed.packets)).map(|head| &head.data) {
+            Some(Data::Open(head)) => head.spare() < self.takes_of_next(len),
             _ => false,
         }
     }
@@ -333,13 +328,13 @@ impl Unsent {
     /// True where the next one is all taken, and gone.
     pub(super) fn grow_head(&mut self, len: usize, spare: usize) -> bool {
         let (index, start) = (usize::from(self.pushed.packets), self.nxt + u64::from(self.pushed.bytes));
+        let take = self.takes_of_next(len);
+        if take == 0 {
+            return false;
+        }
         let mut heads = self.elements.iter_mut().skip(index);
         let (Some(head), Some(next)) = (heads.next(), heads.next()) else { return false };
         let (Data::Open(to), Data::Open(from)) = (&mut head.data, &mut next.data) else { return false };
-        let take = len.saturating_sub(to.len()).min(from.len());
-        if take == 0 || head.flags & flag::EOR != 0 {
-            return false;
-        }
         let end = start + to.len() as u64;
         let (before, shared, seam) = (to.capacity(), head.flags & flag::SHARED != 0, to.front_len());
         if to.spare() < take {
