@@ -174,7 +174,10 @@ impl Flight {
 
     /// A retransmission of the record at `start` never left this host; `counted` as in [`Self::on_resent`]. Its segments.
     pub fn take_back_resent(&mut self, start: u64, counted: bool) -> u16 {
+        let none = self.tx.below.none();
         let Some(sent) = self.tx.get_mut(start) else { return 0 };
+        // The next packet gets its number, and this record must not wait for that one to leave.
+        sent.number = none;
         let (segs, end) = (sent.segs, start + sent.span());
         if counted && sent.has(flag::RETRANS) {
             sent.flags &= !flag::RETRANS;

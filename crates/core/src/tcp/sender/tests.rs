@@ -653,6 +653,28 @@ fn what_was_refused_is_as_if_it_had_not_been_sent() {
     assert!(!rig.s.head_is_below());
 }
 
+/// A retransmission that was refused is not below, whatever gets its number; RACK or not.
+#[test]
+fn what_was_refused_again_does_not_wait_for_what_leaves_next() {
+    for sack in [true, false] {
+        let mut rig = Rig::warm();
+        rig.s.set_sack(sack);
+        rig.s.follow_departures();
+        rig.send(3, false);
+        (0..3).for_each(|_| rig.s.on_gone());
+        rig.ms += 3_000;
+        let mut cx = rig.world.cx(Instant::from_millis(rig.ms));
+        let resend = rig.s.on_rto(&mut cx, &mut rig.path, Timeout::Backoff).expect("a head");
+        let plan = rig.s.commit_rto(&mut cx, &mut rig.path, &resend).expect("fresh");
+        assert!(rig.s.head_is_below());
+        rig.s.take_back(&mut cx, &mut rig.path, &plan.attempt.expect("data"), true);
+        rig.send(1, false);
+        let flight = rig.s.flight();
+        let below = flight.tx.range(0, u64::MAX).map(|(_, sent)| flight.tx.below.holds(sent.number));
+        assert_eq!(below.collect::<Vec<_>>(), [false, false, false, true], "SACK: {sack}");
+    }
+}
+
 #[test]
 fn what_is_dropped_at_the_device_is_the_oldest_below() {
     let mut rig = Rig::warm();
