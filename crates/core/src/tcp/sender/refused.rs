@@ -74,7 +74,8 @@ impl Sender {
     /// counts in Linux stays counted. The segments that were not sent.
     pub fn take_back(&mut self, cx: &mut Cx<'_>, path: &mut Path, attempt: &Attempt, congested: bool) -> u16 {
         self.flight.tx.below.on_refused();
-        path.pacing.take_back(attempt.wstamp);
+        // It had asked: time not used before is no credit any more (`__tcp_transmit_skb` sets `tcp_wstamp_ns` before the queue answers).
+        path.pacing.take_back(attempt.wstamp.max(cx.now));
         let segs = if attempt.errand.is_new() {
             self.take_back_new(cx, path, attempt)
         } else {

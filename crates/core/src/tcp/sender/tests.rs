@@ -675,6 +675,27 @@ fn what_was_refused_again_does_not_wait_for_what_leaves_next() {
     }
 }
 
+/// Time not used before a packet that was refused is no credit for the next: the flow asked, and was answered (`__tcp_transmit_skb`).
+#[test]
+fn what_was_refused_leaves_the_pace_where_it_asked() {
+    let mut rig = Rig::warm();
+    // A segment takes 10 ms.
+    rig.path.pacing.set_max_rate(100_000);
+    rig.send(12, false);
+    let free = rig.path.pacing.wstamp();
+    rig.ms = free.as_millis() + 100;
+    let now = Instant::from_millis(rig.ms);
+    for _ in 0..2 {
+        rig.write(usize::from(MSS));
+        let mut cx = rig.world.cx(now);
+        let plan = rig.s.commit_send(&mut cx, &mut rig.path, usize::from(MSS)).expect("queued");
+        rig.s.take_back(&mut cx, &mut rig.path, &plan.attempt.expect("data"), true);
+        assert_eq!(rig.path.pacing.not_before(now), None, "it may be tried again at once");
+    }
+    rig.send(1, false);
+    assert_eq!(rig.path.pacing.not_before(now), Some(now + Duration::from_millis(10)), "whole");
+}
+
 #[test]
 fn what_is_dropped_at_the_device_is_the_oldest_below() {
     let mut rig = Rig::warm();
