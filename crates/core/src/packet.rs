@@ -131,13 +131,15 @@ impl Owner {
     }
 
     /// The owners of the `pieces` that this packet is cut into, in order: its charge and `more` in equal shares, what does not
-    /// divide with the last.
+    /// divide a byte each with the last, so that no share is more than a segment's.
     pub fn cut(self, pieces: u32, more: u32) -> impl Iterator<Item = Self> {
         let pieces = pieces.max(1);
         let all = self.charge.saturating_add(more);
-        let (share, last) = (all / pieces, all - all / pieces * (pieces - 1));
-        let before = core::iter::repeat_n(Self { charge: share, whole: 0, ..self }, pieces as usize - 1);
-        before.chain(core::iter::once(Self { charge: last, ..self }))
+        let (share, small) = (all / pieces, pieces - all % pieces);
+        (0..pieces).map(move |at| {
+            let whole = if at + 1 == pieces { self.whole } else { 0 };
+            Self { charge: share + u32::from(at >= small), whole, ..self }
+        })
     }
 
     /// Nothing of what the flow handed down follows behind this packet.
@@ -224,7 +226,8 @@ mod tests {
         let pieces: Vec<Owner> = owner.cut(3, 200).collect();
         let of = |f: fn(&Owner) -> u32| pieces.iter().map(f).collect::<Vec<_>>();
         assert_eq!((of(|o| o.charge), of(|o| o.whole)), (vec![400, 400, 400], vec![0, 0, 1_000]));
-        assert_eq!(owner.cut(7, 0).map(|o| o.charge).sum::<u32>(), 1_000);
+        let shares: Vec<u32> = owner.cut(7, 0).map(|o| o.charge).collect();
+        assert_eq!(shares, [142, 143, 143, 143, 143, 143, 143], "no more than a segment's");
         assert_eq!(owner.cut(1, 0).collect::<Vec<_>>(), [owner]);
     }
 }

@@ -21,6 +21,8 @@ pub struct Gone {
     pub packets: Vec<(Packet, Fate)>,
     /// Owners whose packets go on without them: for the flow they have left this host.
     pub released: Vec<Owner>,
+    /// Owners of pieces that found no place where others of the same packet did: they never leave.
+    pub parts: Vec<Owner>,
     /// Flows whose packet was cut into several, and by how many bytes their charge has grown with that: told before anything else.
     pub grown: Vec<(FlowId, u32)>,
 }
@@ -29,7 +31,7 @@ impl Gone {
     /// Nothing to carry out.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.packets.is_empty() && self.released.is_empty() && self.grown.is_empty()
+        self.packets.is_empty() && self.released.is_empty() && self.parts.is_empty() && self.grown.is_empty()
     }
 
     pub(super) fn refuse(&mut self, packet: Packet) {
@@ -51,10 +53,10 @@ impl Gone {
     }
 
     /// Of what was refused since there were `from` packets here, a part of the same packet was taken: the whole counts as taken, and
-    /// nobody hears of the rest (`tbf_segment`).
+    /// nobody hears of the rest (`tbf_segment`), whose credit comes back.
     pub(super) fn release_refused(&mut self, from: usize) {
         for (packet, _) in self.packets[from..].iter_mut().filter(|(_, fate)| *fate == Fate::Refused) {
-            self.released.extend(packet.owner.take());
+            self.parts.extend(packet.owner.take());
         }
     }
 

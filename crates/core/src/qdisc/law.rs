@@ -149,7 +149,7 @@ impl Ledger {
 
     fn gone(&mut self, kind: &Kind, gone: &mut Gone) {
         self.charge += gone.grown.drain(..).map(|(_, more)| u64::from(more)).sum::<u64>();
-        for owner in gone.released.drain(..) {
+        for owner in gone.released.drain(..).chain(gone.parts.drain(..)) {
             self.back(owner);
         }
         let mut unsent = Vec::new();

@@ -362,7 +362,7 @@ impl Stack {
             let aware = self.env.sysctl.tcp_queue_aware;
             if aware
                 && !caps.keeps
-                && let Some(owner) = packet.owner.filter(Owner::is_end)
+                && let Some(owner) = packet.owner
             {
                 self.pass_on(owner);
             }

@@ -45,6 +45,9 @@ impl Stack {
         for owner in gone.released.drain(..) {
             self.credit_back(owner, Origin::Queue);
         }
+        for owner in gone.parts.drain(..) {
+            self.part_refused(owner);
+        }
         for (packet, fate) in gone.packets.drain(..) {
             match fate {
                 Fate::Refused => {
@@ -57,6 +60,17 @@ impl Stack {
             }
         }
         self.links[usize::from(dev.0)].gone = gone;
+    }
+
+    /// The queue had no room for a piece of a packet, and has others of it: no loss that its flow hears of.
+    fn part_refused(&mut self, owner: Owner) {
+        let id = owner.flow.socket;
+        if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            conn.on_part_refused(&mut self.env.cx(self.now, Some(id)), owner);
+            self.settle(id, Turn::CREDIT);
+        } else {
+            self.refund(owner, false, Origin::Queue);
+        }
     }
 
     /// The queue had no room.

@@ -184,8 +184,8 @@ impl Stack {
         match &mut entry.socket {
             Socket::Tcp(conn) => {
                 let mut cx = self.env.cx(self.now, Some(id));
-                if from == Origin::Queue && owner.is_end() {
-                    starved = conn.leave_queue(&mut cx, owner.whole, dropped);
+                if from == Origin::Queue {
+                    starved = conn.leave_queue(&mut cx, owner, dropped);
                 }
                 if dropped {
                     conn.on_dropped(&mut cx, owner);
@@ -218,7 +218,7 @@ impl Stack {
     pub(super) fn pass_on(&mut self, owner: Owner) {
         let id = owner.flow.socket;
         if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
-            let _ = conn.leave_queue(&mut self.env.cx(self.now, Some(id)), owner.whole, false);
+            let _ = conn.leave_queue(&mut self.env.cx(self.now, Some(id)), owner, false);
         }
     }
 }

@@ -293,6 +293,41 @@ fn what_a_bucket_cuts_is_charged_for_each_piece_and_comes_back_with_each() {
     assert!(seen.contains(&5) && seen.contains(&3) && seen.contains(&1), "{seen:?}");
 }
 
+/// The account of the queue-aware limit is what stands in the bucket, also where that has room for a part of a packet alone.
+#[test]
+fn what_a_bucket_cuts_and_has_no_room_for_is_not_below_and_has_not_left() {
+    let mut w = World::plain();
+    w.stacks[0].set_sysctl("tcp_queue_aware", "1").expect("a sysctl");
+    // A segment every 12 ms, and four of them.
+    qdisc(&mut w, "tbf rate 1mbit burst 1600 limit 6000");
+    let (client, _) = paced(&mut w, u64::MAX);
+    let segment = w.stacks[0].tcp_info(w.now, client).expect("open").snd_mss as usize;
+    let told = |w: &World| {
+        let passed = w.stacks[0].qdisc(w.devs[0]).expect("a device").stats.packets;
+        (w.stacks[0].counters().own.completions, passed)
+    };
+    let before = told(&w);
+    for segments in [2, 8, 30] {
+        let data = vec![0; segments * segment];
+        w.stacks[0].tcp_send(w.now, client, &data, super::tcp::NO_FLAGS).expect("room");
+    }
+    let (mut full, mut rates) = (0, 0);
+    w.until("all is acknowledged", |w| {
+        let stats = w.stacks[0].qdisc(w.devs[0]).expect("a device").stats;
+        if let Some(queue) = w.stacks[0].own_queue(w.now, client) {
+            assert_eq!(queue.bytes, stats.backlog);
+            // Eight of them, the first of which a full bucket passes at once.
+            assert!(queue.rate.is_none_or(|rate| rate <= 125_000 * 8 / 7), "{queue:?}");
+            (full, rates) = (full.max(queue.bytes), rates + u32::from(queue.rate.is_some()));
+        }
+        w.stacks[0].tcp_info(w.now, client).is_ok_and(|info| info.bytes_acked >= 40 * segment as u64)
+    });
+    let c = w.stacks[0].counters();
+    assert!(c.drops(DropWhy::QueueFull) > 0 && full == 6_000 && rates > 0, "{full} {rates}");
+    let now = told(&w);
+    assert_eq!(now.0 - before.0, now.1 - before.1, "what was refused never left");
+}
+
 #[test]
 fn a_delayed_packet_has_left_its_flow() {
     let mut w = World::plain();

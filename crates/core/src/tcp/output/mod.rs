@@ -680,12 +680,23 @@ impl Conn {
     /// The queue below gave up a packet that it had taken (an AQM, or room for others): `len` bytes from `seq` on are lost, and
     /// the sender hears of it before any acknowledgement could tell.
     pub fn on_given_up(&mut self, cx: &mut Cx<'_>, owner: Owner, seq: Seq, len: u32) {
-        if owner.is_end() {
-            let _ = self.leave_queue(cx, owner.whole, true);
-            self.tx.on_gone();
-        }
+        self.end_below(cx, owner);
         self.tx.on_given_up(cx, &mut self.path, seq, len);
         self.refund(owner.charge);
         self.out.try_send(self.default_hold());
+    }
+
+    /// The queue below had no room for a piece of a packet, and took others of it: congestion that nobody hears of (`tbf_segment`).
+    pub fn on_part_refused(&mut self, cx: &mut Cx<'_>, owner: Owner) {
+        self.end_below(cx, owner);
+        self.refund(owner.charge);
+    }
+
+    /// A packet or a piece of one will never leave its queue.
+    fn end_below(&mut self, cx: &mut Cx<'_>, owner: Owner) {
+        let _ = self.leave_queue(cx, owner, true);
+        if owner.is_end() {
+            self.tx.on_gone();
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::autosize;
 use crate::base::{Cx, Instant};
 use crate::credit::{Ask, PACKET_CHARGE};
+use crate::packet::Owner;
 use crate::path::queue_aware::{Memory, Period, QueueAware, Sizes};
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
@@ -33,7 +34,7 @@ pub(in crate::tcp) struct Followed {
     memory: Memory,
     /// When the last packet that found nothing below could leave.
     since: Instant,
-    /// Its charge while it stands there alone, and nobody follows it; 0 for none.
+    /// Its charge while it stands there alone, without the pieces that have left, and nobody follows it; 0 for none.
     alone: u32,
     /// Packets that went down before the setting was switched on.
     strangers: u16,
@@ -56,8 +57,17 @@ impl Followed {
         }
     }
 
-    /// A packet alone has left, and what it was below for is known.
-    fn alone_left(&mut self, now: Instant, payload: u32, sizes: Sizes) {
+    /// A packet that stood alone has left, or a piece of it, and with the last what it was below for is known.
+    fn left_alone(&mut self, now: Instant, owner: Owner, sizes: Sizes, dropped: bool) {
+        if !owner.is_end() {
+            // What is there still is its rest.
+            self.alone = self.alone.saturating_sub(owner.charge.saturating_sub(PACKET_CHARGE));
+            return;
+        }
+        if core::mem::take(&mut self.alone) == 0 || dropped {
+            return;
+        }
+        let payload = owner.whole.saturating_sub(PACKET_CHARGE);
         let (bytes, busy_ns) = (sizes.ip_bytes(payload), now.nanos_since(self.since));
         let standing = u32::from(self.met);
         self.memory.add(now, Period { bytes, busy_ns, left: 1, standing, elapsed_ns: 0 });
@@ -165,27 +175,26 @@ impl Conn {
         }
     }
 
-    /// One has left the flow's queue, or was given up in it (`dropped`); true when more should have been below. Its credit may come back
-    /// later.
+    /// A packet or a piece of one has left the flow's queue, or was given up in it (`dropped`); true when more should have been below. Its
+    /// credit may come back later.
     #[inline]
-    pub fn leave_queue(&mut self, cx: &mut Cx<'_>, charge: u32, dropped: bool) -> bool {
-        self.rest.queue.is_some() && self.leave_followed(cx, charge, dropped)
+    pub fn leave_queue(&mut self, cx: &mut Cx<'_>, owner: Owner, dropped: bool) -> bool {
+        self.rest.queue.is_some() && self.leave_followed(cx, owner, dropped)
     }
 
-    fn leave_followed(&mut self, cx: &Cx<'_>, charge: u32, dropped: bool) -> bool {
+    fn leave_followed(&mut self, cx: &Cx<'_>, owner: Owner, dropped: bool) -> bool {
         let sizes = self.sizes();
         let Some(followed) = &mut self.rest.queue else { return false };
         if followed.strangers > 0 {
-            followed.strangers -= 1;
+            followed.strangers -= u16::from(owner.is_end());
             return false;
         }
-        let payload = charge.saturating_sub(PACKET_CHARGE);
-        let alone = core::mem::take(&mut followed.alone) > 0;
+        // Each piece has its part of the payload, and is charged as a packet.
+        let payload = owner.charge.saturating_sub(PACKET_CHARGE);
         match &mut followed.estimate {
             Some(queue) if dropped => queue.on_dropped(cx.now, payload),
             Some(queue) => return queue.on_left(cx.now, payload),
-            None if alone && !dropped => followed.alone_left(cx.now, payload, sizes),
-            None => {}
+            None => followed.left_alone(cx.now, owner, sizes, dropped),
         }
         false
     }
