@@ -1,8 +1,7 @@
 //! Checks that no connection has more below it than its own queue passes on, nor too large a packet (docs/queue-aware.md, "Rule"): by the
 //! speed that the stack has seen, and by what the host knows to be below.
 //!
-//! How that speed is reckoned is not looked at, nor a turn in which there is none at its beginning or its end. Nor are flows above a queue that
-//! cuts packets (`tbf`): where it has no room for the last part of one, the account takes all of it for gone.
+//! How that speed is reckoned is not looked at, nor a turn in which there is none at its beginning or its end.
 use lowwater_core::base::Duration;
 use lowwater_core::tcp::{Bounds, Fresh, OwnQueue};
 

@@ -74,7 +74,7 @@ impl Standing {
     pub fn of(core: &Core, at: Instant, cuts: bool) -> Self {
         let (stack, sysctl) = (core.stack(), core.stack().sysctl());
         let flows: BTreeMap<_, _> = stack.bounds().collect();
-        let follows = sysctl.tcp_queue_aware && !cuts;
+        let follows = sysctl.tcp_queue_aware;
         let queue = |id: &SocketId| stack.own_queue(at, *id).map(|queue| (*id, queue));
         Self {
             queues: flows.keys().filter(|_| follows).filter_map(queue).collect(),
