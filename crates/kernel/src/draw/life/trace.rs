@@ -206,11 +206,17 @@ pub(super) fn takes_header(program: &Program, stack: &Trace, kernel: &Trace, ste
 }
 
 /// A step writes when nothing was sent for longer than the timeout, by less than two jiffies. The kernel counts both in jiffies, the timeout
-/// rounded up and the silence cut off, and may find that silence no longer than the timeout (tcp_slow_start_after_idle_check).
+/// rounded up and the silence down, and may find that silence no longer than the timeout (tcp_slow_start_after_idle_check).
 pub(super) fn is_hardly_idle(program: &Program, stack: &Trace, step: usize) -> bool {
     let writes = |act: &Act| matches!(act, Act::Write(..) | Act::Gather(..) | Act::Splice(..));
     let before = stack.steps.get(..step).unwrap_or_default();
-    let sent = before.iter().flat_map(|done| done.at_once.iter().chain(&done.later));
+    // The silence is that of this socket.
+    let opened = program.steps.iter().take(step).rposition(|step| step.act == Act::Socket).unwrap_or(0);
+    let sent = before
+        .get(opened..)
+        .unwrap_or_default()
+        .iter()
+        .flat_map(|done| done.at_once.iter().chain(&done.later));
     let last = sent.filter(|out| out.len > 0).map(|out| out.at).max();
     let info = before.last().and_then(|done| done.look_later.info.as_ref());
     let (Some(last), Some(info), Some(done)) = (last, info, stack.steps.get(step)) else { return false };
@@ -485,5 +491,29 @@ mod tests {
             assert_eq!((left_here, differ(0, &stack, &kernel, left_here).is_none()), (left, left));
             assert!(!is_left(&before, &Act::Ioctl("SIOCINQ"), &kernel));
         }
+    }
+
+    #[test]
+    fn a_silence_is_that_of_one_socket() {
+        // A segment at 0, nothing for the timeout of 200 ms and five more, and a write.
+        let mut info = vec![0; 256];
+        info[8..12].copy_from_slice(&200_000_u32.to_ne_bytes());
+        let look = Look { info: Some(info), ..Look::default() };
+        let done = |at, sent| Done { at, at_once: sent, look_later: look.clone(), ..Done::default() };
+        let hardly = |between: Act| {
+            let acts = [Act::Write(100, 0), between, Act::Write(100, 0)];
+            let program = Program {
+                place: Place::default(),
+                sysctls: vec![],
+                epoll: false,
+                blocking: false,
+                crowd: false,
+                steps: acts.into_iter().map(|act| Step { at: 0, act }).collect(),
+                end: 0,
+            };
+            let steps = vec![done(0, vec![out(0, 100)]), done(100_000, vec![]), done(205_000, vec![])];
+            is_hardly_idle(&program, &Trace { steps, disturbed: None }, 2)
+        };
+        assert_eq!([hardly(Act::Write(0, 0)), hardly(Act::Socket)], [true, false]);
     }
 }
