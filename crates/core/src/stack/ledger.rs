@@ -1,11 +1,11 @@
 //! The credit of all flows at one instant, and what holds senders back, so that a checker can see that none is lost and none is made, and
 //! that windows and small queues are kept to.
 use super::Stack;
-use crate::base::SocketId;
-use crate::packet::Packet;
+use crate::base::{DeviceId, SocketId};
+use crate::packet::{Owner, Packet};
 use crate::qdisc::Qdisc as _;
 use crate::socket::Socket;
-use crate::tcp::{Bounds, Fresh};
+use crate::tcp::{Bounds, SentPacket};
 use std::collections::BTreeMap;
 
 /// The credit of one flow: what it has handed down and not got back, and how much of that has not left the stack.
@@ -20,8 +20,6 @@ pub struct FlowCredit {
     pub held: u64,
     /// IP bytes of the same packets, as the segments that they will become.
     pub held_bytes: u64,
-    /// Bytes of charge of the largest of them.
-    pub held_most: u32,
 }
 
 impl FlowCredit {
@@ -37,20 +35,38 @@ impl Stack {
     /// packets that wait, for checkers alone: nothing on the way of a packet keeps these sums.
     #[must_use]
     pub fn credits(&self) -> Vec<FlowCredit> {
-        let mut held: BTreeMap<SocketId, (u64, u64, u32)> = BTreeMap::new();
+        let mut held: BTreeMap<SocketId, (u64, u64)> = BTreeMap::new();
+        self.each_held(&mut |_, owner, bytes| {
+            let (charge, sum) = held.entry(owner.flow.socket).or_default();
+            *charge += u64::from(owner.charge);
+            *sum += u64::from(bytes);
+        });
+        let mut credits = Vec::new();
+        for (socket, entry) in self.sockets.iter() {
+            let below = match &entry.socket {
+                Socket::Tcp(conn) => u64::from(conn.charge_below()),
+                Socket::Udp(udp) => udp.charge_below(),
+                Socket::Sctp(sctp) => u64::from(sctp.assoc.below()),
+                Socket::Listener(_) | Socket::SctpListener(_) => 0,
+            };
+            let (held, held_bytes) = held.get(&socket).copied().unwrap_or_default();
+            if below > 0 || held > 0 {
+                credits.push(FlowCredit { socket, below, held, held_bytes });
+            }
+        }
+        credits
+    }
+
+    /// Shows every packet with an owner that this stack holds, and its IP bytes as the segments that it will become, to `f`, first what a device has
+    /// said "not now" to; for checkers alone, too.
+    pub fn each_held(&self, f: &mut dyn FnMut(&Packet, Owner, u32)) {
         let mut add = |packet: &Packet, bytes: u32| {
             if let Some(owner) = packet.owner {
-                let id = owner.flow.socket;
-                let (charge, sum, most) = held.entry(id).or_default();
-                *charge += u64::from(owner.charge);
-                *sum += u64::from(bytes);
-                *most = owner.charge.max(*most);
+                f(packet, owner, bytes);
             }
         };
         for link in &self.links {
             let link_len = link.caps.link_len();
-            link.qdisc.each(&mut |packet| add(packet, packet.ip_bytes(link_len)));
-            link.early.each(&mut |packet| add(packet, packet.ip_bytes(link_len)));
             // Of a packet that was cut only the last segment knows its owner; nothing else stands among them.
             let mut cut = 0;
             for packet in &link.held {
@@ -60,23 +76,17 @@ impl Stack {
                     cut = 0;
                 }
             }
+            link.qdisc.each(&mut |packet| add(packet, packet.ip_bytes(link_len)));
+            link.early.each(&mut |packet| add(packet, packet.ip_bytes(link_len)));
         }
         // What waits for a neighbour has no link header yet.
         self.ip.neighbours().each_waiting(&mut |packet| add(packet, packet.ip_bytes(0)));
-        let mut credits = Vec::new();
-        for (socket, entry) in self.sockets.iter() {
-            let below = match &entry.socket {
-                Socket::Tcp(conn) => u64::from(conn.charge_below()),
-                Socket::Udp(udp) => udp.charge_below(),
-                Socket::Sctp(sctp) => u64::from(sctp.assoc.below()),
-                Socket::Listener(_) | Socket::SctpListener(_) => 0,
-            };
-            let (held, held_bytes, held_most) = held.get(&socket).copied().unwrap_or_default();
-            if below > 0 || held > 0 {
-                credits.push(FlowCredit { socket, below, held, held_bytes, held_most });
-            }
-        }
-        credits
+    }
+
+    /// The queueing discipline before a device holds packets back until their departure time; for checkers.
+    #[must_use]
+    pub fn honours_departure(&self, dev: DeviceId) -> bool {
+        self.links.get(usize::from(dev.0)).is_some_and(|link| link.qdisc.honours_departure())
     }
 
     /// What bounds each connection of TCP, in the order of the sockets' names; for checkers alone, too.
@@ -87,8 +97,8 @@ impl Stack {
         })
     }
 
-    /// Packets of a connection that lie at or behind `offset` in its stream, and were sent; for checkers alone, too.
-    pub fn sent_from(&self, socket: SocketId, offset: u64) -> impl Iterator<Item = Fresh> {
+    /// Packets of a connection that begin at or behind `offset` in its stream, and were sent; for checkers alone, too.
+    pub fn sent_from(&self, socket: SocketId, offset: u64) -> impl Iterator<Item = SentPacket> {
         let conn = self.sockets.get(socket).and_then(|entry| match &entry.socket {
             Socket::Tcp(conn) => Some(conn),
             _ => None,

@@ -308,7 +308,7 @@ pub struct Bounds {
     pub fin: bool,
     /// Bytes of charge below the transport.
     pub below: u32,
-    /// What says how fast it leaves, and in how large packets.
+    /// How it leaves.
     pub pace: Pace,
     /// Where what is not acknowledged begins in the stream.
     pub una: u64,
@@ -322,7 +322,7 @@ pub struct Bounds {
     pub tail_probe: Option<NonZeroU64>,
 }
 
-/// What says how fast a connection leaves, and in how large packets; for checkers.
+/// How a connection leaves: how fast, in how large packets, and what it has handed down; for checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Bytes a second, whether or not it is paced.
@@ -331,6 +331,8 @@ pub struct Pace {
     pub by: Status,
     /// The smallest round trip.
     pub min_rtt: Option<Duration>,
+    /// Payload and headers from IP on of a full segment, without selective acknowledgements.
+    pub segment: (u16, u16),
     /// Bytes with headers and segments of the largest packet that the device takes.
     pub gso: (u32, u16),
     /// See [`two_segments_from`](crate::path::congestion::Wishes::two_segments_from).
@@ -345,7 +347,7 @@ pub struct Pace {
 
 /// A packet in the retransmit queue; for checkers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fresh {
+pub struct SentPacket {
     /// Where it begins in the stream.
     pub at: u64,
     /// Payload.
@@ -354,15 +356,15 @@ pub struct Fresh {
     pub segs: u16,
     /// When it departs, the last time that it was sent.
     pub departs: Instant,
-    /// Its number then among the packets that were handed down.
+    /// Its number among the packets that were handed down, that time.
     pub number: u16,
 }
 
 impl Conn {
-    /// Packets that lie at or behind `offset` in the stream, and were sent.
-    pub fn sent_from(&self, offset: u64) -> impl Iterator<Item = Fresh> {
+    /// Packets that begin at or behind `offset` in the stream, and were sent.
+    pub fn sent_from(&self, offset: u64) -> impl Iterator<Item = SentPacket> {
         let queue = self.tx.queue_ref();
-        queue.range(offset, queue.nxt()).map(|(at, sent)| Fresh {
+        queue.range(offset, queue.nxt()).map(|(at, sent)| SentPacket {
             at,
             bytes: sent.payload.len(),
             segs: sent.segs,
@@ -375,6 +377,8 @@ impl Conn {
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         let flight = self.tx.flight();
+        // IP and TCP.
+        let headers = if self.tuple.is_v6() { 40 + 20 } else { 20 + 20 };
         Bounds {
             in_flight: self.tx.in_flight(),
             duplicates: if flight.sack_ok { 0 } else { flight.sacked_out },
@@ -386,6 +390,7 @@ impl Conn {
                 rate: self.path.pacing.rate(),
                 by: self.path.pacing.status(),
                 min_rtt: self.path.rtt.min_rtt(),
+                segment: (self.mss(), headers + self.peer.data_option_bytes()),
                 gso: (self.snd.gso.max_size(), self.snd.gso.max_segs),
                 two_segments_from: self.path.congestion.wishes().two_segments_from,
                 pushed_to: self.tx.queue_ref().nxt() + u64::from(self.tx.queue_ref().unsent.pushed().bytes),

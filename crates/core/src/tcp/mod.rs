@@ -44,7 +44,7 @@ pub mod window;
 pub use calls::Inq;
 pub use conn::Conn;
 pub use icmp::Heard;
-pub use info::{Bounds, Fresh, Memory, Pace, TcpInfo};
+pub use info::{Bounds, Memory, Pace, SentPacket, TcpInfo};
 pub use moments::Moments;
 pub use options::SocketOptions;
 pub use output::OwnQueue;

@@ -1,14 +1,15 @@
 //! Checks that a connection which sends has no more in flight than its congestion window allows (docs/tcp.md, docs/congestion.md), and no
 //! more below it than small queues do, nor too large a packet among that (docs/transmit-path.md): by what the stack says of each connection before and after a turn.
 //!
-//! What a single segment lets go before its turn (`Stack::send_now`) leaves between two turns, and is looked at with the next one of its flow.
-use super::aware::{self, Followed};
-use super::pace::{Paces, in_order};
+//! What a single segment lets go before its turn (`Stack::send_now`) leaves between two turns: it counts among what is in flight and below with the
+//! next one of its flow, and nobody looks at its pace and size, nor whether it asked its own queue.
+use super::aware::{self, Below, Side};
+use super::pace::{self, Paces, in_order};
 use super::size::Sizes;
 use crate::host::Core;
 use lowwater_core::base::{Duration, Instant, SocketId};
 use lowwater_core::path::pacing::Status;
-use lowwater_core::tcp::{Bounds, Fresh, OwnQueue};
+use lowwater_core::tcp::{Bounds, OwnQueue, SentPacket};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The checker's name in reports.
@@ -51,6 +52,8 @@ pub struct Standing {
     queues: BTreeMap<SocketId, OwnQueue>,
     rules: Rules,
     sizes: Sizes,
+    /// The queue before its device holds packets back until their departure time.
+    holds: bool,
 }
 
 /// What small queues go by, beside what the flow says.
@@ -80,6 +83,7 @@ impl Standing {
             queues: flows.keys().filter(|_| follows).filter_map(queue).collect(),
             flows,
             sizes: Sizes::of(sysctl),
+            holds: core.holds_back(),
             rules: Rules {
                 fin_passes: !sysctl.tcp_grow_packet,
                 cap: sysctl.tcp_limit_output_bytes.into(),
@@ -96,43 +100,51 @@ impl Standing {
         self.flows.len() as u64
     }
 
-    /// What has been sent since `before`, in one turn at `at`, keeps to the bounds and to the `paces`. `largest` says what the largest packet of a
-    /// flow is charged that is below it now, `below` how many IP bytes of it are there, and `sent` what has left of a flow from an offset in its stream on.
+    /// What has been sent since `before`, in one turn at `at`, keeps to the bounds and to the `paces`. `below` says what is
+    /// below a flow now, and `sent` what has left of it from an offset in its stream on.
+    ///
+    /// It answers how many packets it has walked over to see that.
     ///
     /// # Errors
     /// The first flow that has too much out, or in too large a packet.
-    pub fn after<I: Iterator<Item = Fresh>>(
+    pub fn after<I: Iterator<Item = SentPacket>>(
         &self,
-        (before, at): (&Self, Instant),
+        before: &Self,
+        at: Instant,
         paces: &mut Paces,
-        (largest, below): (impl Fn(SocketId) -> u64, impl Fn(SocketId) -> u64),
+        below: impl Fn(SocketId) -> Below,
         sent: impl Fn(SocketId, u64) -> I,
-    ) -> Result<(), String> {
-        paces.keep(|id| self.flows.contains_key(&id));
+    ) -> Result<u64, String> {
+        let mut walked = 0;
+        paces.retain(|id| self.flows.contains_key(&id));
         for (id, now) in &self.flows {
             let Some(was) = before.flows.get(id) else { continue };
             let named = |what| format!("{id:?} {what}");
             self.rules.in_flight(was, now).map_err(named)?;
-            let from = if was.sent.1 == now.sent.1 { was.nxt } else { now.una };
+            // A record of one segment keeps its beginning when that is acknowledged.
+            let from = if was.sent.1 == now.sent.1 { was.nxt } else { 0 };
             let handed = (was.pace.handed != now.pace.handed).then(|| sent(*id, from));
-            let packets = in_order(was, now, handed.into_iter().flatten());
+            let packets = in_order(was, now, handed.into_iter().flatten().inspect(|_| walked += 1));
             for packet in packets.iter().filter(|packet| packet.at >= was.nxt) {
                 self.sizes.keeps(was, now, *packet).map_err(named)?;
             }
             paces.keeps((*id, at), (was, now), &packets).map_err(named)?;
+            if self.holds {
+                pace::waits(at, &packets, || below(*id).held()).map_err(named)?;
+            }
             aware::keeps(before.followed(id, was), self.followed(id, now), &packets, || below(*id))
                 .map_err(named)?;
             // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
-            if self.rules.below(was, now, 0).is_err() && !found_one(was, packets.last(), sent(*id, now.una)) {
-                self.rules.below(was, now, largest(*id)).map_err(named)?;
+            if self.rules.below(was, now, 0).is_err() && !found_one(was, now, packets.last(), sent(*id, 0)) {
+                self.rules.below(was, now, below(*id).largest()).map_err(named)?;
             }
         }
-        Ok(())
+        Ok(walked)
     }
 
-    fn followed<'a>(&self, id: &SocketId, flow: &'a Bounds) -> Followed<'a> {
+    fn followed<'a>(&self, id: &SocketId, flow: &'a Bounds) -> Side<'a> {
         let late = self.rules.aware.unwrap_or_default();
-        Followed { flow, queue: self.queues.get(id).copied(), late }
+        Side { flow, queue: self.queues.get(id).copied(), late }
     }
 }
 
@@ -188,13 +200,23 @@ impl Rules {
     }
 }
 
-/// The last packet of those that went down found one element at the most in the retransmit queue, which has `records` now: one that had never
-/// been sent is itself among these, one that was sent again was cut off before it asked. Parts of what has been cut since have the number with
-/// which it went down, and count once.
-fn found_one(was: &Bounds, last: Option<&Fresh>, records: impl Iterator<Item = Fresh>) -> bool {
+/// The last packet of those that went down found one element at the most in the retransmit queue, which has these `records` now: one that had never
+/// been sent is itself among these, one that was sent again was cut off before it asked. What has been cut since counts once, by its number. What
+/// was cut before counts as the stack counts it: records become fewer in a turn only where some are sent again as one.
+fn found_one(
+    was: &Bounds,
+    now: &Bounds,
+    last: Option<&SentPacket>,
+    mut records: impl Iterator<Item = SentPacket>,
+) -> bool {
     let Some(last) = last else { return false };
-    let numbers: BTreeSet<_> = records.map(|record| record.number).collect();
-    numbers.len() <= 1 + usize::from(last.at >= was.nxt)
+    let most = 1 + usize::from(last.at >= was.nxt);
+    let mut numbers = BTreeSet::new();
+    (was.records <= 1 || was.sent.1 != now.sent.1)
+        && records.all(|record| {
+            numbers.insert(record.number);
+            numbers.len() <= most
+        })
 }
 
 #[cfg(test)]
@@ -214,6 +236,7 @@ mod tests {
             rate: 0,
             by: Status::None,
             min_rtt: None,
+            segment: (1_448, 52),
             gso: (65_536, 64),
             two_segments_from: None,
             pushed_to: 0,
@@ -248,10 +271,11 @@ mod tests {
         };
         // Each has as many packets in the retransmit queue, of which the last has left just now.
         let kept = |flows: [Bounds; 2], records: [u64; 2]| {
-            let (before, records) = (standing([STILL; 2]), ids.into_iter().zip(records));
+            let found = Bounds { records: 1, ..STILL };
+            let (before, records) = (standing([found; 2]), ids.into_iter().zip(records));
             let records: BTreeMap<_, _> = records.collect();
             let sent = |id, _| {
-                (0..records[&id]).rev().map(|n| Fresh {
+                (0..records[&id]).rev().map(|n| SentPacket {
                     at: STILL.nxt - 1_000 * n,
                     bytes: 1_000,
                     segs: 1,
@@ -260,11 +284,16 @@ mod tests {
                 })
             };
             let paces = &mut Paces::default();
-            standing(flows).after((&before, Instant::ZERO), paces, (|_| 2_000, |_| 0), sent)
+            let below = |_| {
+                let mut below = Below::default();
+                below.add(760, 2_000);
+                below
+            };
+            standing(flows).after(&before, Instant::ZERO, paces, below, sent)
         };
         let beyond = Bounds { in_flight: 11, sent: (101, 5), ..STILL };
         let probe = Bounds { tail_probe: NonZeroU64::new(9_000), ..beyond };
-        assert_eq!(kept([probe, STILL], [3; 2]), Ok(()));
+        assert_eq!(kept([probe, STILL], [3; 2]), Ok(0));
         assert!(kept([probe, beyond], [3; 2]).is_err_and(|what| what.starts_with(&format!("{:?}", ids[1]))));
         let full = Bounds {
             below: 90_000,
@@ -273,8 +302,8 @@ mod tests {
             nxt: 101_000,
             ..STILL
         };
-        assert_eq!(kept([full, STILL], [2, 3]), Ok(()));
-        assert_eq!(kept([full; 2], [2; 2]), Ok(()));
+        assert_eq!(kept([full, STILL], [2, 3]), Ok(2), "which have been walked over");
+        assert_eq!(kept([full; 2], [2; 2]), Ok(4));
         assert!(kept([full; 2], [2, 3]).is_err_and(|what| what.starts_with(&format!("{:?}", ids[1]))));
     }
 
@@ -326,9 +355,11 @@ mod tests {
 
     #[test]
     fn who_finds_one_in_the_queue_asks_nobody() {
-        let record = |at, number| Fresh { at, bytes: 1_000, segs: 1, departs: Instant::ZERO, number };
+        let record = |at, number| SentPacket { at, bytes: 1_000, segs: 1, departs: Instant::ZERO, number };
         let (first, second, third) = (record(90_000, 1), record(91_000, 2), record(92_000, 3));
-        let found = |last: Fresh, all: &[Fresh]| found_one(&STILL, Some(&last), all.iter().copied());
+        let one = Bounds { records: 1, ..STILL };
+        let found =
+            |last: SentPacket, all: &[SentPacket]| found_one(&one, &one, Some(&last), all.iter().copied());
         // New data is there itself.
         let new = |number| record(STILL.nxt, number);
         assert!(found(new(2), &[first, new(2)]) && found(new(1), &[new(1)]));
@@ -337,10 +368,14 @@ mod tests {
         assert!(found(first, &[first]));
         assert!(!found(first, &[first, second]) && !found(third, &[first, second, third]));
         // One that was cut after it had gone down is one, before that it is two.
-        assert!(found(new(2), &[first, record(90_500, 1), new(2)]));
+        let cut = [first, record(90_500, 1), new(2)];
+        assert!(found(new(2), &cut));
+        let again = Bounds { sent: (100, 6), ..STILL };
+        let before = |now| found_one(&STILL, now, Some(&new(2)), cut.into_iter());
+        assert_eq!([before(&STILL), before(&again)], [false, true], "three of them, or some became one");
         assert!(found(first, &[first, record(90_500, 1)]));
         assert!(!found(second, &[second, record(91_500, 1)]));
-        assert!(!found_one(&STILL, None, core::iter::once(first)), "nothing went down");
+        assert!(!found_one(&one, &one, None, core::iter::once(first)), "nothing went down");
     }
 
     #[test]

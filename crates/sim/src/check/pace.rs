@@ -7,7 +7,7 @@
 //! nobody looked at leaves that too early, never too late.
 use lowwater_core::base::{Instant, SocketId};
 use lowwater_core::path::pacing::Status;
-use lowwater_core::tcp::{Bounds, Fresh, Pace};
+use lowwater_core::tcp::{Bounds, Pace, SentPacket};
 use std::collections::BTreeMap;
 
 /// Segments with data that a connection may begin with, whatever its rate (`TCP_INIT_CWND`).
@@ -21,7 +21,7 @@ pub struct Paces {
 
 impl Paces {
     /// Those that are no more may be forgotten.
-    pub fn keep(&mut self, is_there: impl Fn(SocketId) -> bool) {
+    pub fn retain(&mut self, is_there: impl Fn(SocketId) -> bool) {
         self.earliest.retain(|id, _| is_there(*id));
     }
 
@@ -33,14 +33,16 @@ impl Paces {
         &mut self,
         (id, at): (SocketId, Instant),
         (was, now): (&Bounds, &Bounds),
-        packets: &[Fresh],
+        packets: &[SentPacket],
     ) -> Result<(), String> {
         let earliest = self.earliest.entry(id).or_insert(Instant::ZERO);
         let mut segs = was.sent.0;
         for (place, packet) in packets.iter().enumerate() {
             let again = packet.at < was.nxt;
-            // A timeout's first retransmission and a tail loss probe that sends again ask no pace, and leave before anything else.
-            let asks = place > 0 || !again || !was.pace.due;
+            // A timeout's first retransmission and a tail loss probe that sends again ask no pace, and leave before anything else. (Nor does a
+            // probe of the window, whose timer waits for the pace too.)
+            let asks = place > 0 || !again || !had_its_turn(was, now, packet);
+            // What goes down leaves at this time, whatever it bears.
             let waits = now.pace.by == Status::Needed && asks;
             let leaves = if waits { packet.departs.min(at) } else { packet.departs };
             if leaves < *earliest {
@@ -55,9 +57,28 @@ impl Paces {
     }
 }
 
+/// This is the retransmission that a timeout or a tail loss probe waited with: the first of all has what a timeout sends.
+fn had_its_turn(was: &Bounds, now: &Bounds, packet: &SentPacket) -> bool {
+    let probed = now.tail_probe.is_some() && now.tail_probe != was.tail_probe;
+    was.pace.due && !now.pace.due && (probed || packet.at <= was.una)
+}
+
+/// What was handed down at `at` to depart later is among the `held` packets of its flow: by the time with which it went in.
+///
+/// # Errors
+/// Some of it has left.
+pub fn waits(at: Instant, packets: &[SentPacket], held: impl FnOnce() -> usize) -> Result<(), String> {
+    let early = packets.iter().filter(|packet| packet.departs > at).count();
+    let held = if early > 0 { held() } else { 0 };
+    if early <= held {
+        return Ok(());
+    }
+    Err(format!("has sent {early} packets that may not leave yet, of which {held} wait: {packets:?}"))
+}
+
 /// What of `packets` went down between the two, in the order in which it did. What has been cut since counts as its first part.
-pub fn in_order(was: &Bounds, now: &Bounds, packets: impl Iterator<Item = Fresh>) -> Vec<Fresh> {
-    let place = |packet: &Fresh| packet.number.wrapping_sub(was.pace.handed);
+pub fn in_order(was: &Bounds, now: &Bounds, packets: impl Iterator<Item = SentPacket>) -> Vec<SentPacket> {
+    let place = |packet: &SentPacket| packet.number.wrapping_sub(was.pace.handed);
     let handed = now.pace.handed.wrapping_sub(was.pace.handed);
     let mut all: Vec<_> = packets.filter(|packet| (1..=handed).contains(&place(packet))).collect();
     all.sort_by_key(|packet| (place(packet), packet.at));
@@ -91,6 +112,7 @@ mod tests {
             rate: 1_000_000,
             by: Status::Fq,
             min_rtt: None,
+            segment: (1_448, 52),
             gso: (65_536, 60),
             two_segments_from: None,
             pushed_to: 0,
@@ -113,9 +135,9 @@ mod tests {
     }
 
     /// A packet of new data, the `nth` of a turn.
-    fn new(nth: u16, departs_us: u64) -> Fresh {
+    fn new(nth: u16, departs_us: u64) -> SentPacket {
         let at = FLOW.nxt + 1_000 * u64::from(nth);
-        Fresh {
+        SentPacket {
             at,
             bytes: 1_000,
             segs: 1,
@@ -125,8 +147,8 @@ mod tests {
     }
 
     /// One that has been sent before.
-    fn again(nth: u16, departs_us: u64) -> Fresh {
-        Fresh { at: FLOW.una, ..new(nth, departs_us) }
+    fn again(nth: u16, departs_us: u64) -> SentPacket {
+        SentPacket { at: FLOW.una, ..new(nth, departs_us) }
     }
 
     fn by(by: Status) -> Bounds {
@@ -134,14 +156,14 @@ mod tests {
     }
 
     /// Such a flow sends these in a turn at `at_us`.
-    fn turn(paces: &mut Paces, n: u64, flow: &Bounds, at_us: u64, packets: &[Fresh]) -> bool {
+    fn turn(paces: &mut Paces, n: u64, flow: &Bounds, at_us: u64, packets: &[SentPacket]) -> bool {
         let handed = flow.pace.handed.wrapping_add(packets.len() as u16);
-        let now = Bounds { pace: Pace { handed, ..flow.pace }, ..*flow };
+        let now = Bounds { pace: Pace { handed, due: false, ..flow.pace }, ..*flow };
         let packets = in_order(flow, &now, packets.iter().copied());
         paces.keeps((id(n), us(at_us)), (flow, &now), &packets).is_ok()
     }
 
-    fn kept(flow: &Bounds, at_us: u64, packets: &[Fresh]) -> bool {
+    fn kept(flow: &Bounds, at_us: u64, packets: &[SentPacket]) -> bool {
         turn(&mut Paces::default(), 1, flow, at_us, packets)
     }
 
@@ -163,7 +185,7 @@ mod tests {
         );
         let found_late = [new(2, 9_499), new(1, 9_000)];
         assert!(!kept(&FLOW, 9_000, &found_late), "by the order in which they went down");
-        let fin = |second| kept(&FLOW, 9_000, &[Fresh { bytes: 0, ..new(1, 9_000) }, new(2, second)]);
+        let fin = |second| kept(&FLOW, 9_000, &[SentPacket { bytes: 0, ..new(1, 9_000) }, new(2, second)]);
         assert_eq!([8_999, 9_000].map(fin), [false, true], "which they do not leave against");
     }
 
@@ -173,13 +195,13 @@ mod tests {
         assert!(turn(&mut paces, 1, &FLOW, 9_000, &[new(1, 9_000), new(2, 9_500)]));
         assert!(turn(&mut paces, 2, &FLOW, 9_000, &[new(1, 9_000)]), "another one");
         let mut others = paces.clone();
-        others.keep(|flow| flow == id(2));
+        others.retain(|flow| flow == id(2));
         assert!(turn(&mut others, 1, &FLOW, 9_100, &[new(1, 9_100)]), "one of the same name, later");
         assert!(!turn(&mut paces.clone(), 1, &FLOW, 9_100, &[new(1, 10_499)]));
         assert!(turn(&mut paces, 1, &FLOW, 9_100, &[new(1, 10_500)]));
         let wraps = Bounds { pace: Pace { handed: u16::MAX - 1, ..FLOW.pace }, ..FLOW };
         let number =
-            |nth, departs| Fresh { number: wraps.pace.handed.wrapping_add(nth), ..new(nth, departs) };
+            |nth, departs| SentPacket { number: wraps.pace.handed.wrapping_add(nth), ..new(nth, departs) };
         let leaves = |second| kept(&wraps, 9_000, &[number(1, 9_000), number(2, second)]);
         assert_eq!([9_499, 9_500].map(leaves), [false, true]);
     }
@@ -205,7 +227,7 @@ mod tests {
             [true, false],
             "the ninth and the tenth"
         );
-        let empty = Fresh { bytes: 0, ..new(1, 9_000) };
+        let empty = SentPacket { bytes: 0, ..new(1, 9_000) };
         assert!(kept(&of(8), 9_000, &[empty, new(2, 9_000), new(3, 9_000)]), "a FIN is no data");
         assert!(kept(&by(Status::None), 9_000, &both));
         assert!(!kept(&by(Status::Needed), 9_000, &both));
@@ -217,7 +239,7 @@ mod tests {
         let late = [new(1, 9_000), new(2, 9_500)];
         assert_eq!([kept(&fq, 9_000, &late), kept(&needed, 9_000, &late)], [true, false]);
         // What asks no pace leaves first, and has been sent before.
-        let paced = |first: &[Fresh]| {
+        let paced = |first: &[SentPacket]| {
             let mut paces = Paces::default();
             assert!(turn(&mut paces, 1, &needed, 9_000, &[new(1, 9_000)]));
             [false, true].map(|due| {
@@ -227,6 +249,21 @@ mod tests {
         };
         assert_eq!(paced(&[again(1, 9_500)]), [false, true]);
         assert_eq!(paced(&[again(1, 9_499)]), [false; 2], "with the time that it should have");
+        let lost = SentPacket { at: FLOW.una + 1_000, ..again(1, 9_500) };
+        assert_eq!(paced(&[lost]), [false; 2], "another one is not a timeout's");
+        // One that still waits for its turn has not left, and a tail loss probe is of the end.
+        let due = Bounds { pace: Pace { due: true, ..needed.pace }, ..needed };
+        let probed = Bounds { tail_probe: core::num::NonZeroU64::new(9_000), ..needed };
+        assert!(!had_its_turn(&due, &due, &again(1, 0)) && had_its_turn(&due, &needed, &again(1, 0)));
+        assert!(had_its_turn(&due, &probed, &lost) && !had_its_turn(&needed, &needed, &again(1, 0)));
         assert_eq!([paced(&[new(1, 9_500)]), paced(&[again(1, 9_500), again(2, 10_500)])], [[false; 2]; 2]);
+    }
+
+    #[test]
+    fn what_may_not_leave_yet_waits() {
+        let sent = [new(1, 9_000), new(2, 9_500), new(3, 10_000)];
+        let wait = |held| waits(us(9_000), &sent, || held).is_ok();
+        assert_eq!([1, 2].map(wait), [false, true]);
+        assert!(waits(us(10_000), &sent, || 0).is_ok());
     }
 }

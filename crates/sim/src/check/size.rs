@@ -1,7 +1,7 @@
 //! Checks that a packet of new data is no larger than autosizing lets it be (docs/transmit-path.md): what the flow sends in a millisecond, more near
 //! the peer, and half of the congestion window at the most.
 use lowwater_core::base::sysctl::Sysctl;
-use lowwater_core::tcp::{Bounds, Fresh, Pace};
+use lowwater_core::tcp::{Bounds, Pace, SentPacket};
 
 /// The settings that it goes by.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,7 @@ impl Sizes {
     ///
     /// # Errors
     /// It is larger.
-    pub fn keeps(self, was: &Bounds, now: &Bounds, packet: Fresh) -> Result<(), String> {
+    pub fn keeps(self, was: &Bounds, now: &Bounds, packet: SentPacket) -> Result<(), String> {
         let segs = u32::from(packet.segs);
         let takes = |flow: &Bounds| {
             let (pace, bytes) = (&flow.pace, packet.bytes as u64);
@@ -77,6 +77,7 @@ mod tests {
         rate: 10_240_000,
         by: Status::None,
         min_rtt: None,
+        segment: (1_448, 52),
         gso: (65_536, 60),
         two_segments_from: None,
         pushed_to: 0,
@@ -100,7 +101,9 @@ mod tests {
     const SIZES: Sizes = Sizes { least: 2, rtt_log: 9, headers: 321 };
 
     fn takes(sizes: Sizes, was: &Bounds, now: &Bounds, bytes: usize, segs: u16) -> bool {
-        sizes.keeps(was, now, Fresh { at: was.nxt, bytes, segs, departs: Instant::ZERO, number: 1 }).is_ok()
+        sizes
+            .keeps(was, now, SentPacket { at: was.nxt, bytes, segs, departs: Instant::ZERO, number: 1 })
+            .is_ok()
     }
 
     #[test]

@@ -39,6 +39,13 @@ impl Core {
         Self { stack: Stack::new(Config { sysctl, seed }, now), dev: DeviceId(0), seed, recorder: None }
     }
 
+    /// The queue before the device holds packets back until their departure time. (What `netem` holds back has no owner any more.)
+    #[must_use]
+    pub fn holds_back(&self) -> bool {
+        self.stack.honours_departure(self.dev)
+            && self.stack.qdisc(self.dev).is_some_and(|report| report.kind != "netem")
+    }
+
     /// Starts the journal; before the first other call.
     pub fn record(&mut self) {
         let recorder = Recorder::new(self.seed, self.stack.sysctl(), self.stack.now());

@@ -4,6 +4,7 @@ mod core;
 pub use self::core::Core;
 
 use crate::app::{App, Io};
+use crate::check::aware::Below;
 use crate::check::bounds::{self, Standing, Turns};
 use crate::check::chunks::{self, Chunks, Habits};
 use crate::check::pace::Paces;
@@ -14,12 +15,13 @@ use crate::link::{Pipe, Submitted};
 use crate::pcap::Direction;
 use crate::schedule::{Step, StuckGuard};
 use crate::world::Capture;
+use ::core::cell::OnceCell;
 use lowwater_core::base::{DropWhy, Instant, Rng, SocketId, Sysctl};
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_core::socket::Event;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What a host is.
 #[derive(Clone, Debug)]
@@ -84,11 +86,28 @@ struct Account {
     packets: BTreeMap<SocketId, VecDeque<(u32, u32)>>,
     /// IP bytes of a flow that the device has told to have left.
     left: BTreeMap<SocketId, u64>,
+    /// Ends and IP bytes of the first pieces of a packet that was cut before the device, between which nothing stands: the last has the owner.
+    cut: Option<(Ends, u32)>,
+    /// Owners of control traffic that left before its time in this turn.
+    control: Vec<SocketId>,
 }
 
+/// `TC_PRIO_CONTROL`, which `fq` does not hold back.
+const PRIO_CONTROL: u8 = 7;
+
+/// The two ends of a connection.
+type Ends = (SocketAddr, SocketAddr);
+
 impl Account {
-    /// The device took a packet.
-    fn charge(&mut self, owner: Option<Owner>, bytes: u32) {
+    /// IP bytes of the pieces before this one with data between such ends.
+    fn pieces_before(&self, ends: Option<Ends>) -> u32 {
+        self.cut.filter(|(of, _)| Some(*of) == ends).map_or(0, |(_, bytes)| bytes)
+    }
+
+    /// The device took a packet with data between such ends.
+    fn charge(&mut self, owner: Option<Owner>, bytes: u32, ends: Option<Ends>) {
+        let bytes = self.pieces_before(ends) + bytes;
+        self.cut = ends.filter(|_| owner.is_none()).map(|ends| (ends, bytes));
         if let Some(Owner { flow, charge, .. }) = owner {
             let id = flow.socket;
             self.charged += u64::from(charge);
@@ -110,16 +129,6 @@ impl Account {
                 self.packets.remove(&id);
             }
         }
-    }
-
-    /// IP bytes of a flow in the device.
-    fn bytes(&self, id: SocketId) -> u64 {
-        self.packets.get(&id).into_iter().flatten().map(|(bytes, _)| u64::from(*bytes)).sum()
-    }
-
-    /// What the largest packet of a flow in the device is charged.
-    fn largest(&self, id: SocketId) -> u32 {
-        self.packets.get(&id).into_iter().flatten().map(|(_, charge)| *charge).max().unwrap_or_default()
     }
 }
 
@@ -145,8 +154,6 @@ struct Watch {
     chunks: Chunks,
     /// The queue before its device cuts packets.
     cuts: bool,
-    /// It holds packets back until their departure time.
-    holds: bool,
     /// The turns after which bounds of connections are looked at.
     turns: Turns,
     /// When connections may go on by their pace.
@@ -172,8 +179,6 @@ impl Host {
         for any in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
             core.add_route(now, any, 0, None).expect("a fresh stack takes a route");
         }
-        // What has no data overtakes paced data in fq, and anything overtakes anything in netem.
-        let orderly = !spec.qdisc.split(' ').any(|word| ["fq", "netem"].contains(&word));
         Self {
             core,
             apps: Vec::new(),
@@ -186,15 +191,9 @@ impl Host {
             addresses: spec.addresses,
             account: Account::default(),
             watch: Watch {
-                segments: Segments::new(orderly),
-                // The paths of an association are flows of their own, which have queues of their own.
-                chunks: Chunks::new(
-                    orderly && !["fq_codel", "mq"].iter().any(|q| spec.qdisc.starts_with(q)),
-                    mtu,
-                    spec.habits,
-                ),
+                segments: Segments::new(is_orderly(&spec.qdisc)),
+                chunks: Chunks::new(keeps_paths_in_order(&spec.qdisc), mtu, spec.habits),
                 cuts: spec.qdisc.starts_with("tbf"),
-                holds: holds(&spec.qdisc),
                 turns: Turns::default(),
                 paces: Paces::default(),
             },
@@ -224,7 +223,13 @@ impl Host {
     /// Puts another queueing discipline in front of its device.
     pub(crate) fn set_qdisc(&mut self, now: Instant, words: &str) -> Result<(), String> {
         self.core.set_qdisc(now, words)?;
-        self.watch.holds = holds(words);
+        self.watch.cuts |= words.starts_with("tbf");
+        if !is_orderly(words) {
+            self.watch.segments.set_disorderly();
+        }
+        if !keeps_paths_in_order(words) {
+            self.watch.chunks.set_disorderly();
+        }
         Ok(())
     }
 
@@ -400,14 +405,21 @@ impl Host {
         let looks = segments::WATCHED && self.watch.turns.is_due();
         let before = looks.then(|| Standing::of(&self.core, now, self.watch.cuts));
         let Self { core, account, watch, .. } = self;
-        let Watch { segments, chunks, cuts, holds, turns, paces } = watch;
+        let Watch { segments, chunks, cuts, turns, paces } = watch;
+        let holds = segments::WATCHED && core.holds_back();
+        account.control.clear();
         let Outside { pipe, capture, host, ledger, .. } = outside;
         let mut device = |at: Instant, packet: Packet| {
             let Some(pipe) = pipe.as_deref_mut() else { return Submit::Dropped };
             let owner = packet.owner;
+            let ends = segments::data_of(&packet);
             let (_, bytes) = wire_size(&packet);
             let copy = (capture.is_some() || segments::WATCHED).then(|| packet.clone());
-            if segments::WATCHED && *holds && packet.at > at {
+            // Control traffic is not held back (`fq_classify`).
+            let control = packet.priority.is_some_and(|priority| priority & 15 == PRIO_CONTROL);
+            if holds && packet.at > at && control {
+                account.control.extend(owner.map(|owner| owner.flow.socket));
+            } else if holds && packet.at > at {
                 let what = format!("host {host}: {owner:?} leaves before its time, {}", packet.at);
                 ledger.fail(bounds::NAME, at, what);
             }
@@ -416,7 +428,7 @@ impl Host {
             let filled = matches!(answer, Submitted::Filled);
             match answer {
                 Submitted::Sent | Submitted::Filled => {
-                    account.charge(owner, bytes);
+                    account.charge(owner, bytes, ends);
                     if let (Some(departures), Some(noted)) = (&mut ledger.departures, noted) {
                         departures.push(noted);
                     }
@@ -437,9 +449,10 @@ impl Host {
         };
         let done = core.transmit(now, self.budget, &mut device);
         if let Some(before) = before {
-            turns.spend(2 * before.connections());
-            let kept = kept(core, account, (&before, now), (*cuts, paces));
-            ledger.check(bounds::NAME, now, kept.map_err(|what| format!("host {host}: {what}")));
+            let kept = kept(core, account, &before, now, *cuts, paces);
+            turns.spend(2 * before.connections() + kept.as_ref().map_or(0, |walked| *walked));
+            let kept = kept.map(|_| ()).map_err(|what| format!("host {host}: {what}"));
+            ledger.check(bounds::NAME, now, kept);
         }
         let whole = loses_nothing(core);
         for (name, wrong) in [(segments::NAME, segments.wrong(whole)), (chunks::NAME, chunks.wrong(whole))] {
@@ -480,24 +493,54 @@ impl Host {
     }
 }
 
-/// What connections have sent since `before` keeps to their bounds.
+/// What connections have sent since `before` keeps to their bounds; how many packets that was seen by.
 fn kept(
     core: &Core,
     account: &Account,
-    (before, now): (&Standing, Instant),
-    (cuts, paces): (bool, &mut Paces),
-) -> Result<(), String> {
+    before: &Standing,
+    now: Instant,
+    cuts: bool,
+    paces: &mut Paces,
+) -> Result<u64, String> {
     let stack = core.stack();
-    let held = |id| stack.credits().into_iter().find(|credit| credit.socket == id);
-    let largest = |id| held(id).map_or(0, |credit| credit.held_most).max(account.largest(id)).into();
-    let below = |id| held(id).map_or(0, |credit| credit.held_bytes) + account.bytes(id);
+    // A walk over all that waits: once for all flows, and where somebody asks.
+    let all = OnceCell::new();
+    let below = |id| all.get_or_init(|| below(core, account)).get(&id).cloned().unwrap_or_default();
     let sent = |id, from| stack.sent_from(id, from);
-    Standing::of(core, now, cuts).after((before, now), paces, (largest, below), sent)
+    Standing::of(core, now, cuts).after(before, now, paces, below, sent)
 }
 
-/// A queueing discipline in the words of `tc` holds packets back until their departure time.
-fn holds(qdisc: &str) -> bool {
-    qdisc.split(' ').next() == Some("fq")
+/// What is below each flow of a host that has something there: in the stack's queues, and in the device until that tells that it has left.
+fn below(core: &Core, account: &Account) -> BTreeMap<SocketId, Below> {
+    let mut all: BTreeMap<_, Below> = BTreeMap::new();
+    for (id, packets) in &account.packets {
+        let below = all.entry(*id).or_default();
+        packets.iter().for_each(|(bytes, charge)| below.add(*bytes, *charge));
+    }
+    // The device may have said "not now" between two pieces.
+    let mut first = true;
+    core.stack().each_held(&mut |packet, owner, bytes| {
+        let before = if first { account.pieces_before(segments::data_of(packet)) } else { 0 };
+        first = false;
+        let below = all.entry(owner.flow.socket).or_default();
+        below.add(before + bytes, owner.charge);
+        below.hold();
+    });
+    for id in &account.control {
+        all.entry(*id).or_default().hold();
+    }
+    all
+}
+
+/// Packets leave a queueing discipline in the words of `tc` in the order in which transports make them: what has no data overtakes paced data in
+/// `fq`, and anything overtakes anything in `netem`.
+fn is_orderly(qdisc: &str) -> bool {
+    !qdisc.split(' ').any(|word| ["fq", "netem"].contains(&word))
+}
+
+/// So do those of an association, whose paths are flows of their own, and have queues of their own in some.
+fn keeps_paths_in_order(qdisc: &str) -> bool {
+    is_orderly(qdisc) && !["fq_codel", "mq"].iter().any(|q| qdisc.starts_with(q))
 }
 
 fn loses_nothing(core: &Core) -> bool {

@@ -250,6 +250,11 @@ impl Chunks {
         Self { orderly, mtu: mtu.into(), habits, ..Self::default() }
     }
 
+    /// From now on packets may overtake on their way to the device.
+    pub fn set_disorderly(&mut self) {
+        self.orderly = false;
+    }
+
     /// What was wrong so far; `whole` where nothing was lost in the host.
     ///
     /// # Errors

@@ -137,11 +137,23 @@ impl Side {
     }
 }
 
+/// Whose data this is: the two ends of a connection. The SYN has none that counts.
+#[must_use]
+pub fn data_of(packet: &Packet) -> Option<(SocketAddr, SocketAddr)> {
+    let segment = Segment::read(packet).filter(|segment| segment.len > 0 && !segment.flags.syn())?;
+    Some((segment.from, segment.to))
+}
+
 impl Segments {
     /// Of a host whose packets leave in the order in which the transport makes them, or may not.
     #[must_use]
     pub fn new(orderly: bool) -> Self {
         Self { orderly, ..Self::default() }
+    }
+
+    /// From now on packets may overtake on their way to the device.
+    pub fn set_disorderly(&mut self) {
+        self.orderly = false;
     }
 
     /// What Linux counts of the segments that have left (`TcpOutSegs` and `TcpRetransSegs`): a SYN-ACK that is sent again both as one that is made
