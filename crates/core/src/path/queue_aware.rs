@@ -34,7 +34,7 @@ struct Mark {
 }
 
 /// What a segment of the flow is on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Payload of a full segment in bytes.
     pub mss: u16,

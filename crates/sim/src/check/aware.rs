@@ -83,7 +83,13 @@ impl Side<'_> {
 
 /// The account of a flow's own queue is of what is `below` it: as the account counts exactly, whose segment stays as long as it was when the queue was
 /// last empty. On the wire there is no less, where the segments were no longer, and no more than these and selective acknowledgements explain.
-fn balances(now: Side<'_>, probes: bool, below: &Below) -> Result<(), String> {
+///
+/// Not asked above a queue that cuts packets, nor where the path's MTU is probed for: what is cut, and a probe, is one segment below and may be
+/// several in the account.
+///
+/// # Errors
+/// The account is of something else.
+pub fn balances(now: Side<'_>, below: &Below) -> Result<(), String> {
     let Some(queue) = now.queue else { return Ok(()) };
     let (mss, headers) = now.flow.pace.segment;
     let own_mss = queue.segment.saturating_sub(headers.into());
@@ -92,31 +98,21 @@ fn balances(now: Side<'_>, probes: bool, below: &Below) -> Result<(), String> {
     if queue.bytes != is {
         return Err(format!("has {is} bytes below, in its account {}: {below:?}, {now:?}", queue.bytes));
     }
-    // A probe of the path's MTU is one segment, whatever its length.
-    let probe = if probes { (below.largest() / own_mss.max(1)) * u64::from(headers) } else { 0 };
     // Segments with selective acknowledgements are shorter, so that there may be more of them.
     let (_, shorter) = below.in_segments_of(own_mss.saturating_sub(OPTIONS_MOST));
     let most = payload + shorter * (u64::from(headers) + OPTIONS_MOST);
     let wire = below.bytes();
-    if own_mss == u64::from(mss) && !(is - probe.min(is)..=most).contains(&wire) {
+    if own_mss == u64::from(mss) && !(is..=most).contains(&wire) {
         return Err(format!("has {wire} bytes below, in its account {is}: {below:?}, {now:?}"));
     }
     Ok(())
 }
 
-/// What a connection has handed down between `was` and `now` had room: `packets` in their order, after which so much is `below`.
+/// What a connection has handed down between `was` and `now` had room: `packets` in their order.
 ///
 /// # Errors
-/// Too much is below, a packet is too large, or the account is of something else.
-pub fn keeps(
-    was: Side<'_>,
-    now: Side<'_>,
-    packets: &[SentPacket],
-    below: impl FnOnce() -> Below,
-) -> Result<(), String> {
-    if !packets.is_empty() && now.queue.is_some() {
-        balances(now, was.flow.probes_mtu || now.flow.probes_mtu, &below())?;
-    }
+/// Too much is below, or a packet is too large.
+pub fn keeps(was: Side<'_>, now: Side<'_>, packets: &[SentPacket]) -> Result<(), String> {
     let (Some(before), Some(after), Some(last)) = (was.most(), now.most(), packets.last()) else {
         return Ok(());
     };
@@ -204,9 +200,7 @@ mod tests {
             queue: (mbit > 0).then(|| OwnQueue { bytes: below, ..queue(mbit) }),
             late: Duration::ZERO,
         });
-        // Of full segments, and what is left.
-        let lengths = (0..below).step_by(1_500).map(|at| 1_500.min(below - at) as u32);
-        keeps(was, now, packets, || packets_of(lengths)).is_err()
+        keeps(was, now, packets).is_err()
     }
 
     #[test]
@@ -240,7 +234,7 @@ mod tests {
     fn the_account_is_of_what_is_below() {
         let is = |bytes, segment, below: &Below| {
             let queue = Some(OwnQueue { bytes, segment, ..queue(10) });
-            balances(Side { flow: &FLOW, queue, late: Duration::ZERO }, false, below).is_ok()
+            balances(Side { flow: &FLOW, queue, late: Duration::ZERO }, below).is_ok()
         };
         let of = |bytes| [bytes - 1, bytes, bytes + 1];
         let two = packets_of([1_500, 152]);

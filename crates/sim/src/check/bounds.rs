@@ -69,6 +69,8 @@ struct Rules {
     aware: Option<Duration>,
     /// A queue cuts packets, each part of which is charged as a packet.
     cuts: bool,
+    /// The path's MTU is probed for: a probe is one segment, and its account that of several.
+    probes: bool,
 }
 
 impl Standing {
@@ -90,6 +92,7 @@ impl Standing {
                 all: sysctl.tcp_limit_output_all,
                 aware: sysctl.tcp_queue_aware.then(|| core.lateness()),
                 cuts,
+                probes: sysctl.tcp_mtu_probing > 0,
             },
         }
     }
@@ -132,8 +135,11 @@ impl Standing {
             if self.holds {
                 pace::waits(at, &packets, || below(*id).held()).map_err(named)?;
             }
-            aware::keeps(before.followed(id, was), self.followed(id, now), &packets, || below(*id))
-                .map_err(named)?;
+            let (before, after) = (before.followed(id, was), self.followed(id, now));
+            aware::keeps(before, after, &packets).map_err(named)?;
+            if !packets.is_empty() && after.queue.is_some() && !self.rules.cuts && !self.rules.probes {
+                aware::balances(after, &below(*id)).map_err(named)?;
+            }
             // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
             if self.rules.below(was, now, 0).is_err() && !found_one(was, now, packets.last(), sent(*id, 0)) {
                 self.rules.below(was, now, below(*id).largest()).map_err(named)?;
@@ -249,7 +255,8 @@ mod tests {
         records: 3,
         tail_probe: None,
     };
-    const RULES: Rules = Rules { fin_passes: false, cap: 1 << 20, all: false, aware: None, cuts: false };
+    const RULES: Rules =
+        Rules { fin_passes: false, cap: 1 << 20, all: false, aware: None, cuts: false, probes: false };
 
     #[test]
     fn a_look_is_paid_for_by_turns_that_go_by() {

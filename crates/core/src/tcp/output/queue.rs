@@ -36,6 +36,8 @@ pub(in crate::tcp) struct Followed {
     since: Instant,
     /// Its charge while it stands there alone, without the pieces that have left, and nobody follows it; 0 for none.
     alone: u32,
+    /// What its segments were then: the MSS may have changed since.
+    sizes: Sizes,
     /// Packets that went down before the setting was switched on.
     strangers: u16,
     /// Segments of a packet by Linux's rule, when one was last made.
@@ -49,16 +51,16 @@ pub(in crate::tcp) struct Followed {
 
 impl Followed {
     /// From now on the queue is followed, the packet that stands alone included.
-    fn begin(&mut self, queue: QueueAware, sizes: Sizes, now: Instant) {
+    fn begin(&mut self, queue: QueueAware, now: Instant) {
         let queue = self.estimate.insert(Box::new(queue));
         self.open = false;
         if let Some(payload) = core::mem::take(&mut self.alone).checked_sub(PACKET_CHARGE) {
-            queue.on_sent(self.since.min(now), payload, sizes, self.since);
+            queue.on_sent(self.since.min(now), payload, self.sizes, self.since);
         }
     }
 
     /// A packet that stood alone has left, or a piece of it, and with the last what it was below for is known.
-    fn left_alone(&mut self, now: Instant, owner: Owner, sizes: Sizes, dropped: bool) {
+    fn left_alone(&mut self, now: Instant, owner: Owner, dropped: bool) {
         if !owner.is_end() {
             // What is there still is its rest.
             self.alone = self.alone.saturating_sub(owner.charge.saturating_sub(PACKET_CHARGE));
@@ -68,7 +70,7 @@ impl Followed {
             return;
         }
         let payload = owner.whole.saturating_sub(PACKET_CHARGE);
-        let (bytes, busy_ns) = (sizes.ip_bytes(payload), now.nanos_since(self.since));
+        let (bytes, busy_ns) = (self.sizes.ip_bytes(payload), now.nanos_since(self.since));
         let standing = u32::from(self.met);
         self.memory.add(now, Period { bytes, busy_ns, left: 1, standing, elapsed_ns: 0 });
     }
@@ -122,7 +124,7 @@ impl Conn {
         let followed = self.rest.queue.as_deref_mut()?;
         if followed.estimate.is_none() && followed.alone > 0 {
             let speed = followed.memory.speed(cx.now, sizes)?;
-            followed.begin(QueueAware::remembering(followed.since.min(cx.now), sizes, speed), sizes, cx.now);
+            followed.begin(QueueAware::remembering(followed.since.min(cx.now), sizes, speed), cx.now);
         }
         followed.estimate.as_mut()?.admits(cx.now, charge - PACKET_CHARGE)
     }
@@ -160,12 +162,12 @@ impl Conn {
         if followed.estimate.is_none() {
             if followed.alone == 0 && followed.strangers == 0 {
                 followed.close(cx.now);
-                (followed.alone, followed.since) = (charge, departure.max(cx.now));
+                (followed.alone, followed.sizes, followed.since) = (charge, sizes, departure.max(cx.now));
                 (followed.open, followed.met) = (true, followed.backlog);
                 return;
             }
             let since = if followed.alone > 0 { followed.since.min(cx.now) } else { cx.now };
-            followed.begin(QueueAware::new(since, sizes), sizes, cx.now);
+            followed.begin(QueueAware::new(since, sizes), cx.now);
         }
         if let Some(queue) = &mut followed.estimate {
             queue.on_sent(cx.now, charge - PACKET_CHARGE, sizes, departure);
@@ -183,7 +185,6 @@ impl Conn {
     }
 
     fn leave_followed(&mut self, cx: &Cx<'_>, owner: Owner, dropped: bool) -> bool {
-        let sizes = self.sizes();
         let Some(followed) = &mut self.rest.queue else { return false };
         if followed.strangers > 0 {
             followed.strangers -= u16::from(owner.is_end());
@@ -194,7 +195,7 @@ impl Conn {
         match &mut followed.estimate {
             Some(queue) if dropped => queue.on_dropped(cx.now, payload),
             Some(queue) => return queue.on_left(cx.now, payload),
-            None => followed.left_alone(cx.now, owner, sizes, dropped),
+            None => followed.left_alone(cx.now, owner, dropped),
         }
         false
     }
