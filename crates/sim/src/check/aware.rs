@@ -84,8 +84,8 @@ impl Side<'_> {
 /// The account of a flow's own queue is of what is `below` it: as the account counts exactly, whose segment stays as long as it was when the queue was
 /// last empty. On the wire there is no less, where the segments were no longer, and no more than these and selective acknowledgements explain.
 ///
-/// Not asked above a queue that cuts packets, nor where the path's MTU is probed for: what is cut, and a probe, is one segment below and may be
-/// several in the account.
+/// Not asked above a queue that cuts packets or a device that keeps nothing, nor where the path's MTU is probed for: what is cut, and a probe, is one
+/// segment below and may be several in the account, and such a device is no queue.
 ///
 /// # Errors
 /// The account is of something else.

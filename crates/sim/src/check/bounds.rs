@@ -69,8 +69,9 @@ struct Rules {
     aware: Option<Duration>,
     /// A queue cuts packets, each part of which is charged as a packet.
     cuts: bool,
-    /// The path's MTU is probed for: a probe is one segment, and its account that of several.
-    probes: bool,
+    /// The account of a flow's own queue is what the host knows to be below: not above a device that keeps nothing, which is no queue, and not
+    /// where the path's MTU is probed for, since a probe is one segment, and its account that of several.
+    balances: bool,
 }
 
 impl Standing {
@@ -92,7 +93,7 @@ impl Standing {
                 all: sysctl.tcp_limit_output_all,
                 aware: sysctl.tcp_queue_aware.then(|| core.lateness()),
                 cuts,
-                probes: sysctl.tcp_mtu_probing > 0,
+                balances: core.keeps() && sysctl.tcp_mtu_probing == 0 && !cuts,
             },
         }
     }
@@ -137,7 +138,7 @@ impl Standing {
             }
             let (before, after) = (before.followed(id, was), self.followed(id, now));
             aware::keeps(before, after, &packets).map_err(named)?;
-            if !packets.is_empty() && after.queue.is_some() && !self.rules.cuts && !self.rules.probes {
+            if !packets.is_empty() && after.queue.is_some() && self.rules.balances {
                 aware::balances(after, &below(*id)).map_err(named)?;
             }
             // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
@@ -256,7 +257,7 @@ mod tests {
         tail_probe: None,
     };
     const RULES: Rules =
-        Rules { fin_passes: false, cap: 1 << 20, all: false, aware: None, cuts: false, probes: false };
+        Rules { fin_passes: false, cap: 1 << 20, all: false, aware: None, cuts: false, balances: true };
 
     #[test]
     fn a_look_is_paid_for_by_turns_that_go_by() {

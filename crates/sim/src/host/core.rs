@@ -14,6 +14,8 @@ use std::net::{IpAddr, SocketAddr};
 pub struct Core {
     stack: Stack,
     dev: DeviceId,
+    /// Packets wait in the device.
+    keeps: bool,
     seed: u64,
     recorder: Option<Box<Recorder>>,
 }
@@ -36,7 +38,13 @@ impl Core {
     /// A stack without devices.
     #[must_use]
     pub fn new(seed: u64, sysctl: Sysctl, now: Instant) -> Self {
-        Self { stack: Stack::new(Config { sysctl, seed }, now), dev: DeviceId(0), seed, recorder: None }
+        Self {
+            stack: Stack::new(Config { sysctl, seed }, now),
+            dev: DeviceId(0),
+            keeps: true,
+            seed,
+            recorder: None,
+        }
     }
 
     /// The queue before the device holds packets back until their departure time. (What `netem` holds back has no owner any more.)
@@ -44,6 +52,12 @@ impl Core {
     pub fn holds_back(&self) -> bool {
         self.stack.honours_departure(self.dev)
             && self.stack.qdisc(self.dev).is_some_and(|report| report.kind != "netem")
+    }
+
+    /// Packets wait in the device: what is there is in a flow's own queue.
+    #[must_use]
+    pub const fn keeps(&self) -> bool {
+        self.keeps
     }
 
     /// Starts the journal; before the first other call.
@@ -71,6 +85,7 @@ impl Core {
 
     /// Attaches the device.
     pub fn add_device(&mut self, now: Instant, caps: DeviceCaps) {
+        self.keeps = caps.keeps;
         self.dev = journaled!(self, now, Input::AddDevice(caps), self.stack.add_device(caps));
     }
 
