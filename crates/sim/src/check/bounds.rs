@@ -7,6 +7,7 @@ use super::aware::{self, Below, Side};
 use super::pace::{self, Paces, in_order};
 use super::size::Sizes;
 use crate::host::Core;
+use core::fmt;
 use lowwater_core::base::{Duration, Instant, SocketId};
 use lowwater_core::path::pacing::Status;
 use lowwater_core::tcp::{Bounds, OwnQueue, SentPacket};
@@ -138,12 +139,17 @@ impl Standing {
             }
             let (before, after) = (before.followed(id, was), self.followed(id, now));
             aware::keeps(before, after, &packets).map_err(named)?;
-            if !packets.is_empty() && after.queue.is_some() && self.rules.balances {
+            // With each eighth packet: it is a walk over all that waits, and an account that is wrong once stays so while the queue lasts.
+            let eighth = was.pace.handed / 8 != now.pace.handed / 8;
+            if eighth && after.queue.is_some() && self.rules.balances {
                 aware::balances(after, &below(*id)).map_err(named)?;
             }
             // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
             if self.rules.below(was, now, 0).is_err() && !found_one(was, now, packets.last(), sent(*id, 0)) {
-                self.rules.below(was, now, below(*id).largest()).map_err(named)?;
+                let largest = below(*id).largest();
+                self.rules
+                    .below(was, now, largest)
+                    .map_err(|over| named(format!("{over}: {was:?}, {now:?}")))?;
             }
         }
         Ok(walked)
@@ -190,7 +196,7 @@ impl Rules {
     /// Where more is below than before, the last packet that was let down found less than the limit. What is sent again has twice the room. One
     /// packet asks nobody: what a timeout or a tail loss probe sends again, and the probe of the path's MTU with which a turn may begin. Nor does
     /// one that finds the retransmit queue with one element at the most, whose completion may be late.
-    fn below(&self, was: &Bounds, now: &Bounds, largest: u64) -> Result<(), String> {
+    fn below(&self, was: &Bounds, now: &Bounds, largest: u64) -> Result<(), Over> {
         let below = u64::from(now.below);
         let parts = u64::from(now.sent.0.wrapping_sub(was.sent.0));
         let charge = if self.cuts { PACKET_MOST + parts * PACKET_CHARGE } else { largest };
@@ -203,7 +209,22 @@ impl Rules {
         if now.below <= was.below || below < asked.saturating_add(free) {
             return Ok(());
         }
-        Err(format!("has {below} bytes below, the limit is {limit}, and a packet {charge}: {was:?}, {now:?}"))
+        Err(Over { below, limit, charge })
+    }
+}
+
+/// More is below than may be. It becomes words where it is told, since it is asked for with each packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Over {
+    below: u64,
+    limit: u64,
+    charge: u64,
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { below, limit, charge } = self;
+        write!(f, "has {below} bytes below, the limit is {limit}, and a packet {charge}")
     }
 }
 
