@@ -402,8 +402,8 @@ impl Conn {
             || (much && cx.pressure == Pressure::Exhausted)
     }
 
-    /// The send buffer follows the window: room for what is in flight and as much again, within the present bound (`tcp_sndbuf_expand`). What a segment is
-    /// reckoned at depends on how the kernel is built: 2,304 or 4,352 bytes for 1,460 of payload.
+    /// The send buffer follows the window: room for what is in flight and as much again, within the present bound (`tcp_sndbuf_expand`).
+    /// What a segment is reckoned at depends on how the kernel is built: 2,304 or 4,352 bytes for 1,460 of payload.
     pub(super) fn expand_sndbuf(&mut self, cx: &Cx<'_>) {
         if self.options.sndbuf.is_some() || cx.pressure >= Pressure::Moderate {
             return;

@@ -145,35 +145,10 @@ pub fn keeps(was: Side<'_>, now: Side<'_>, packets: &[SentPacket]) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::sample::FLOW;
     use core::num::NonZeroU64;
     use lowwater_core::base::Instant;
-    use lowwater_core::path::pacing::Status;
     use lowwater_core::tcp::Pace;
-
-    const FLOW: Bounds = Bounds {
-        in_flight: 9,
-        duplicates: 0,
-        cwnd: 200,
-        sent: (100, 5),
-        fin: false,
-        below: 3_000,
-        pace: Pace {
-            rate: 1_000_000,
-            by: Status::None,
-            min_rtt: None,
-            segment: (1_448, 52),
-            gso: (65_536, 60),
-            two_segments_from: None,
-            pushed_to: 0,
-            handed: 40,
-            due: false,
-        },
-        una: 90_000,
-        nxt: 100_000,
-        probes_mtu: false,
-        records: 3,
-        tail_probe: None,
-    };
 
     /// A queue that passes on `mbit`, by segments of 1,500 bytes.
     const fn queue(mbit: u64) -> OwnQueue {

@@ -250,32 +250,15 @@ fn found_one(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::sample;
     use core::num::NonZeroU64;
     use lowwater_core::tcp::Pace;
 
     const STILL: Bounds = Bounds {
-        in_flight: 9,
         duplicates: 2,
         cwnd: 10,
-        sent: (100, 5),
-        fin: false,
-        below: 3_000,
-        pace: Pace {
-            rate: 0,
-            by: Status::None,
-            min_rtt: None,
-            segment: (1_448, 52),
-            gso: (65_536, 64),
-            two_segments_from: None,
-            pushed_to: 0,
-            handed: 0,
-            due: false,
-        },
-        una: 90_000,
-        nxt: 100_000,
-        probes_mtu: false,
-        records: 3,
-        tail_probe: None,
+        pace: Pace { rate: 0, gso: (65_536, 64), handed: 0, ..sample::PACE },
+        ..sample::FLOW
     };
     const RULES: Rules =
         Rules { fin_passes: false, cap: 1 << 20, all: false, aware: None, cuts: false, balances: true };

@@ -11,6 +11,8 @@ pub mod lowat;
 pub mod memory;
 pub mod messages;
 pub mod pace;
+#[cfg(test)]
+mod sample;
 pub mod segments;
 pub mod size;
 pub mod timers;

@@ -99,32 +99,10 @@ fn nanos(was: &Pace, now: &Pace, bytes: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::sample;
 
     /// A megabyte a second: a packet of 1,000 bytes takes a millisecond.
-    const FLOW: Bounds = Bounds {
-        in_flight: 9,
-        duplicates: 0,
-        cwnd: 200,
-        sent: (100, 5),
-        fin: false,
-        below: 3_000,
-        pace: Pace {
-            rate: 1_000_000,
-            by: Status::Fq,
-            min_rtt: None,
-            segment: (1_448, 52),
-            gso: (65_536, 60),
-            two_segments_from: None,
-            pushed_to: 0,
-            handed: 40,
-            due: false,
-        },
-        una: 90_000,
-        nxt: 100_000,
-        probes_mtu: false,
-        records: 3,
-        tail_probe: None,
-    };
+    const FLOW: Bounds = Bounds { pace: Pace { by: Status::Fq, ..sample::PACE }, ..sample::FLOW };
 
     fn id(n: u64) -> SocketId {
         SocketId::from(slotmap::KeyData::from_ffi(n | 1 << 32))

@@ -70,34 +70,11 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::sample;
     use lowwater_core::base::{Duration, Instant};
-    use lowwater_core::path::pacing::Status;
 
-    const PACE: Pace = Pace {
-        rate: 10_240_000,
-        by: Status::None,
-        min_rtt: None,
-        segment: (1_448, 52),
-        gso: (65_536, 60),
-        two_segments_from: None,
-        pushed_to: 0,
-        handed: 0,
-        due: false,
-    };
-    const FLOW: Bounds = Bounds {
-        in_flight: 9,
-        duplicates: 0,
-        cwnd: 200,
-        sent: (100, 5),
-        fin: false,
-        below: 3_000,
-        pace: PACE,
-        una: 90_000,
-        nxt: 100_000,
-        probes_mtu: false,
-        records: 3,
-        tail_probe: None,
-    };
+    const PACE: Pace = Pace { rate: 10_240_000, ..sample::PACE };
+    const FLOW: Bounds = Bounds { pace: PACE, ..sample::FLOW };
     const SIZES: Sizes = Sizes { least: 2, rtt_log: 9, headers: 321 };
 
     fn takes(sizes: Sizes, was: &Bounds, now: &Bounds, bytes: usize, segs: u16) -> bool {
