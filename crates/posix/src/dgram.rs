@@ -159,16 +159,27 @@ impl Host {
         Ok(to)
     }
 
-    /// What IPv4 asks of a datagram before anything else (`udp_sendmsg`). A peer of IPv4 of an AF_INET6 socket is written to as if by its address
-    /// (`mapped`; `udpv6_sendmsg`).
-    fn check_for_v4(&self, write: &Write, (id, mapped): (SocketId, bool)) -> Result<(), Errno> {
+    /// IPv4 sends it: for any socket of AF_INET, for one of AF_INET6 by whom the call names, or by its peer.
+    fn goes_by_v4(&self, sock: &Sock, write: &Write, id: SocketId) -> bool {
+        match write.to {
+            _ if !sock.v6 => true,
+            None | Some(Name::Unspec(..)) => self.stack.peer_addr(id).is_ok_and(|peer| peer.is_ipv4()),
+            Some(name) => !sock.v6only() && is_for_v4(name, self.udp_source(sock)),
+        }
+    }
+
+    /// What IPv4 asks of a datagram before it looks whom it is for (`udp_sendmsg`); IPv6 asks none of that, but hands over what is for IPv4
+    /// (`udpv6_sendmsg`). A peer of IPv4 of an AF_INET6 socket is written to as if by its address, beside AF_UNSPEC.
+    fn check_for_v4(&self, sock: &Sock, write: &Write, id: SocketId) -> Result<(), Errno> {
         if write.len > LEN_MAX {
             return Err(Errno::EMSGSIZE);
         }
-        if write.has(MSG_OOB) && !matches!(write.to, Some(Name::Unspec(..))) {
+        let unspec = matches!(write.to, Some(Name::Unspec(..)));
+        if write.has(MSG_OOB) && !(sock.v6 && unspec) {
             return Err(Errno::EOPNOTSUPP);
         }
-        let nowhere = mapped && self.stack.peer_addr(id).is_ok_and(|peer| peer.port() == 0);
+        let by_peer = sock.v6 && (unspec || write.to.is_none());
+        let nowhere = by_peer && self.stack.peer_addr(id).is_ok_and(|peer| peer.port() == 0);
         if nowhere { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
@@ -179,22 +190,12 @@ impl Host {
         let sock = self.files.sock(write.fd)?;
         let patient = !(p.hurries(sock.nonblocking, None) || write.has(MSG_DONTWAIT));
         let (timeout, shut) = (sock.knobs.sndtimeo, sock.shut & 2 != 0);
-        // Of IPv6 that comes when the packet is made, behind whom it is for (`ip6_append_data`).
-        let from = self.udp_source(sock);
-        let by_v4 = !sock.v6 || (!sock.v6only() && write.to.is_some_and(|to| is_for_v4(to, from)));
-        if write.len > LEN_MAX && by_v4 {
-            return Err(Errno::EMSGSIZE);
-        }
-        // IPv6 does not look at it, nor at the peer beside AF_UNSPEC; what is for IPv4 it hands over before it looks at a port
-        // (`udpv6_sendmsg`).
-        if write.has(MSG_OOB) && by_v4 {
-            return Err(Errno::EOPNOTSUPP);
+        // Of IPv6 the length is asked when the packet is made, behind whom it is for (`ip6_append_data`).
+        let to_v4 = self.goes_by_v4(sock, &write, id);
+        if to_v4 {
+            self.check_for_v4(sock, &write, id)?;
         }
         let to = self.udp_destination(&write, id)?;
-        let to_v4 = to.or_else(|| self.stack.peer_addr(id).ok()).is_none_or(|to| to.is_ipv4());
-        if to_v4 {
-            self.check_for_v4(&write, (id, sock.v6 && to.is_none()))?;
-        }
         if let Call::Send { kind: SendKind::Sendmsg, control, .. } = call {
             cmsg::check(control, (to_v4, sock.v6), |ip| self.is_ours(ip))?;
         }
