@@ -24,7 +24,7 @@ pub(crate) struct Progress {
     pub(crate) deadline: Option<Instant>,
     /// Bytes sent, or read and thrown away.
     pub(crate) done: usize,
-    /// A write that opened its connection itself, or may have.
+    /// A write whose request for Fast Open is noted; a connect() behind one that was deferred.
     pub(crate) fast: bool,
     /// It began to connect itself, or has waited until that was done, and written nothing since; a splice() whose time began anew, too.
     pub(crate) first: bool,

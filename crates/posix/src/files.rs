@@ -7,6 +7,7 @@ use crate::call::Fd;
 use crate::epoll::Epoll;
 use crate::errno::Errno;
 use crate::errqueue::Feedback;
+use crate::fastopen::Fast;
 use crate::leftovers::Shares;
 use crate::numbers::Numbers;
 use crate::pipe::{PipeId, Side};
@@ -167,9 +168,8 @@ pub(crate) struct Past {
     pub(crate) port: u16,
     /// The port that it was connected at.
     pub(crate) own: u16,
-    /// connect() with TCP_FASTOPEN_CONNECT has asked for a cookie (`tcp_fastopen_defer_connect`): its request stays noted as long as the
-    /// connection, whatever becomes of that.
-    pub(crate) asked: bool,
+    /// What Fast Open has noted of it.
+    pub(crate) fast: Fast,
     /// By what TIME-WAIT shares its port, where options were set since it began (`tw_reuse`).
     pub(crate) shared: Option<Shares>,
 }

@@ -557,18 +557,17 @@ impl Host {
     ) -> Result<Option<Answer>, Errno> {
         let sock = self.files.sock(fd)?;
         let (kind, hasty) = (sock.kind, sock.nonblocking || sock.knobs.sndtimeo.is_some_and(|t| t.is_zero()));
-        let deferred = matches!(kind, Kind::Conn(id) if self.stack.tcp_is_deferred(id));
+        let deferred = sock.knobs.past.fast.is_deferred();
         let n = len.min(self.pipes.waiting(from));
-        if n == 0 || !(deferred || p.fast) {
+        if !p.fast && (n == 0 || !deferred) {
             return Ok(None);
         }
         let data = Bytes::copy_from_slice(self.pipes.get(from)?.data.get(..n).unwrap_or_default());
         let more = if flags & SPLICE_F_MORE as u32 != 0 { MSG_MORE } else { 0 };
-        let flags = if hasty && !p.fast { more | MSG_DONTWAIT } else { more };
+        let flags = if hasty { more | MSG_DONTWAIT } else { more };
         let data = vec![Piece::Data(data)];
         let write =
             Write::of(&Call::Send { fd, kind: SendKind::Send, data, flags, to: None, control: Vec::new() })?;
-        p.fast = true;
         match self.send_fast(&write, p) {
             Ok(Some(Ok(None))) => {
                 p.assoc = kind.id();
@@ -577,11 +576,11 @@ impl Host {
             Ok(_) => {
                 // Whether its time is over or not, what follows has its own.
                 self.pipes.get(from)?.take(p.done);
-                (p.fast, p.first) = (false, p.done == 0);
+                p.first = p.done == 0;
                 Ok(None)
             }
             Err(errno) => {
-                (p.done, p.fast) = (0, false);
+                p.done = 0;
                 Ok(Some(Ok(Some(write.fail(errno)))))
             }
         }

@@ -68,7 +68,11 @@ impl Host {
                     Kind::Conn(id) | Kind::Listener(id) | Kind::Udp(id) => {
                         let ready = self.stack.poll(self.now, id);
                         let bits = ready_set::bits(ready);
-                        if matches!(kind, Kind::Udp(_)) { self.datagram_bits(id, bits) } else { bits }
+                        match kind {
+                            Kind::Udp(_) => self.datagram_bits(id, bits),
+                            Kind::Conn(_) if self.is_writable_deferred(fd, id) => bits | WRITING,
+                            _ => bits,
+                        }
                     }
                 };
                 if shut & 1 != 0 {

@@ -1,8 +1,7 @@
 //! Writing to a TCP socket: write, writev, send, sendto, sendmsg (`tcp_sendmsg_locked`).
 use crate::abi::{
-    MSG_DONTWAIT, MSG_EOR, MSG_FASTOPEN, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_ZEROCOPY, SCM_CREDENTIALS,
-    SCM_DEVMEM_DMABUF, SCM_RIGHTS, SO_MARK, SO_PRIORITY, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TXTIME,
-    SOL_SOCKET,
+    MSG_DONTWAIT, MSG_EOR, MSG_MORE, MSG_NOSIGNAL, MSG_OOB, MSG_ZEROCOPY, SCM_CREDENTIALS, SCM_DEVMEM_DMABUF,
+    SCM_RIGHTS, SO_MARK, SO_PRIORITY, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW, SO_TXTIME, SOL_SOCKET,
 };
 use crate::block::Progress;
 use crate::call::{Call, Control, Fd, Name, Piece, Reply, SendKind, joined};
@@ -157,10 +156,8 @@ impl Host {
     }
 
     fn tcp_send_now(&mut self, write: &Write, p: &mut Progress) -> Answer {
-        let kind = self.files.sock(write.fd)?.kind;
-        let deferred = matches!(kind, Kind::Conn(id) if self.stack.tcp_is_deferred(id));
-        if write.has(MSG_FASTOPEN) || deferred || p.fast {
-            p.fast = true;
+        self.files.sock(write.fd)?;
+        if self.writes_fast(write, p) {
             match self.send_fast(write, p) {
                 Ok(None) => {}
                 Ok(Some(answer)) => return answer,

@@ -7,6 +7,7 @@ use crate::block::{Holds, Progress};
 use crate::call::{Fd, Name, Reply};
 use crate::calls::Answer;
 use crate::errno::Errno;
+use crate::fastopen::Fast;
 use crate::files::{Attempt, File, Kind, Past, Residue, Sock, take_addr};
 use crate::host::{ANY, Host};
 use crate::ports::unspecified;
@@ -215,13 +216,13 @@ impl Host {
         let nonblocking = sock.nonblocking;
         match sock.kind {
             Kind::Listener(_) | Kind::Udp(_) => Err(Errno::EISCONN),
-            // The SYN waits for the first write, and so does who may wait.
-            Kind::Conn(id) if self.stack.tcp_is_deferred(id) => {
+            // Who waits already goes on waiting (`inet_wait_for_connect`).
+            Kind::Conn(_) if sock.attempt == Attempt::Spoilt && !p.begun => Err(Errno::EINVAL),
+            // The SYN waits for the first write, or that has not come back, and so does who may wait.
+            Kind::Conn(id) if sock.knobs.past.fast.is_deferred() && !p.begun => {
                 p.fast = true;
                 self.connect_result(fd, id, nonblocking, Errno::EISCONN, p)
             }
-            // Who waits already goes on waiting (`inet_wait_for_connect`).
-            Kind::Conn(_) if sock.attempt == Attempt::Spoilt && !p.begun => Err(Errno::EINVAL),
             Kind::Conn(id) if sock.attempt != Attempt::None => {
                 // Who waits for what another call began is told so, however long that was (`__inet_stream_connect`).
                 let still = match (p.first, p.fast) {
@@ -244,7 +245,7 @@ impl Host {
             Kind::Fresh => {
                 let remote = take_addr(sock.v6, name)?;
                 let (id, _) = self.open_connection(fd, remote, None)?;
-                if self.stack.tcp_is_deferred(id) {
+                if self.fast(fd).is_deferred() {
                     return Ok(Some(Reply::ok(0)));
                 }
                 p.first = true;
@@ -288,9 +289,14 @@ impl Host {
             Err(e) => return Err(e.into()),
         };
         let local = self.stack.local_addr(id).ok();
-        let asked = data.is_none() && options.fastopen_connect && !self.stack.tcp_is_deferred(id);
+        let deferred = self.stack.tcp_is_deferred(id);
         let sock = self.files.sock_mut(fd)?;
-        sock.knobs.past = Past { own: local.map_or(0, |local| local.port()), asked, ..Past::default() };
+        let fast = match data {
+            // Its write has noted that.
+            Some(_) => sock.knobs.past.fast,
+            None => Fast::of_connect(deferred, options.fastopen_connect),
+        };
+        sock.knobs.past = Past { own: local.map_or(0, |local| local.port()), fast, ..Past::default() };
         (sock.kind, sock.attempt, sock.error) = (Kind::Conn(id), Attempt::Open, None);
         sock.bound = sock.bound.or_else(|| local.map(|_| SocketAddr::new(unspecified(sock.v6), 0)));
         if let Some(soft) = sock.knobs.soft.take() {
@@ -366,22 +372,25 @@ impl Host {
                 }
                 p.wait(self.now, timeout)
             }
-            Ok(State::Close) | Err(_) => {
-                // What reading the error queue has left is the socket's (`sock_dequeue_err_skb`).
-                let error = self.files.sock_mut(fd)?.take_error();
-                let error = error.or_else(|| self.stack.take_error(id).map(Errno::from));
-                // A connect() that has told its failure leaves a socket that can try again (`tcp_disconnect`).
-                self.waiting.cut(id);
-                self.forget(fd, Some(id))?;
-                self.files.sock_mut(fd)?.shut = 0;
-                self.wake_fd(fd, ANY);
-                Err(error.unwrap_or(Errno::ECONNABORTED))
-            }
+            Ok(State::Close) | Err(_) => Err(self.end_attempt(fd, id)?),
             Ok(_) => {
                 self.files.sock_mut(fd)?.attempt = Attempt::None;
                 Ok(Some(Reply::ok(0)))
             }
         }
+    }
+
+    /// What the call is told that hears first how an attempt failed, which leaves a socket that can try again (`__inet_stream_connect`,
+    /// `tcp_disconnect`).
+    pub(crate) fn end_attempt(&mut self, fd: Fd, id: SocketId) -> Result<Errno, Errno> {
+        // What reading the error queue has left is the socket's (`sock_dequeue_err_skb`).
+        let error = self.files.sock_mut(fd)?.take_error();
+        let error = error.or_else(|| self.stack.take_error(id).map(Errno::from));
+        self.waiting.cut(id);
+        self.forget(fd, Some(id))?;
+        self.files.sock_mut(fd)?.shut = 0;
+        self.wake_fd(fd, ANY);
+        Ok(error.unwrap_or(Errno::ECONNABORTED))
     }
 
     /// The options that a connection or listener leaves: buffers stay as large as they have become, and so does what was seen of
@@ -448,7 +457,7 @@ impl Host {
         self.end_feedback(fd);
         self.give_port_back(fd)?;
         let sock = self.files.sock_mut(fd)?;
-        (sock.kind, sock.attempt) = (Kind::Fresh, Attempt::None);
+        (sock.kind, sock.attempt, sock.knobs.past.fast) = (Kind::Fresh, Attempt::None, Fast::Nothing);
         sock.knobs.residue = residue;
         sock.knobs.heirs.clear();
         self.files.index(fd);

@@ -92,6 +92,83 @@ fn connect_leaves_the_syn_to_the_first_write() {
     assert_eq!(done(&mut net.b, recv(b, 10, 0)).data, "hello");
 }
 
+/// A host whose peer is silent, with a write on a socket that blocks in its handshake: the first behind a deferred connect(), or one with
+/// MSG_FASTOPEN.
+fn blocked_write(deferred: bool) -> (Host, Fd, CallId) {
+    let mut host = host(A, A6);
+    host.set_sysctl("tcp_fastopen", "5").expect("without a cookie");
+    let fd = stream(&mut host);
+    if deferred {
+        ok(&mut host, setint(fd, SOL_TCP, TCP_FASTOPEN_CONNECT, 1));
+        assert_eq!(ok(&mut host, connect(fd, B, 80)), 0);
+    }
+    let id = blocks(&mut host, if deferred { write(fd, b"abc") } else { fast(fd, b"abc", 0) });
+    (host, fd, id)
+}
+
+#[test]
+fn another_request_is_refused_until_the_first_is_over() {
+    for deferred in [true, false] {
+        let (mut host, fd, id) = blocked_write(deferred);
+        for flags in [0, MSG_DONTWAIT] {
+            assert_eq!(fails(&mut host, fast(fd, b"x", flags)), Errno::EALREADY);
+        }
+        let plain = if deferred { Errno::EALREADY } else { Errno::EAGAIN };
+        assert_eq!(fails(&mut host, send(fd, b"x", MSG_DONTWAIT)), plain);
+        assert_eq!(revents(&mut host, fd) & POLLOUT, if deferred { POLLOUT } else { 0 });
+        host.interrupt(id);
+        assert_eq!(finish(&mut host, id).errno, Some(Errno::EINTR));
+
+        assert_eq!(fails(&mut host, send(fd, b"x", MSG_DONTWAIT)), Errno::EAGAIN);
+        assert_eq!(revents(&mut host, fd) & POLLOUT, 0);
+        // The next one finds an attempt under way, and has its request noted as it waits for that.
+        blocks(&mut host, fast(fd, b"x", 0));
+        assert_eq!(fails(&mut host, fast(fd, b"x", 0)), Errno::EALREADY);
+        assert_eq!(revents(&mut host, fd) & POLLOUT, 0);
+    }
+}
+
+#[test]
+fn a_socket_that_is_dissolved_has_nothing_noted() {
+    let unspec = |fd| Call::Connect { fd, addr: Name::UNSPEC };
+    for end in [unspec, |fd| Call::Shutdown { fd, how: SHUT_RD }] {
+        for deferred in [true, false] {
+            let (mut host, fd, id) = blocked_write(deferred);
+            ok(&mut host, end(fd));
+            assert_eq!(finish(&mut host, id).errno, Some(Errno::ECONNRESET));
+            assert_eq!(revents(&mut host, fd) & (POLLIN | POLLOUT | POLLHUP), POLLOUT | POLLHUP);
+            assert_eq!(ok(&mut host, fast(fd, b"again", MSG_DONTWAIT)), 5);
+            assert_eq!(revents(&mut host, fd) & POLLOUT, 0);
+        }
+    }
+}
+
+/// A splice() that has waited for its pipe waits for the handshake by SO_SNDTIMEO from then on, and not at all with O_NONBLOCK.
+#[test]
+fn a_splice_that_opens_the_connection_has_a_time_of_its_own() {
+    for nonblocking in [false, true] {
+        let mut host = host(A, A6);
+        host.set_sysctl("tcp_fastopen", "5").expect("without a cookie");
+        let (out, into) = done(&mut host, Call::Pipe { flags: 0 }).pipe.expect("two ends");
+        let fd = stream(&mut host);
+        ok(&mut host, setint(fd, SOL_TCP, TCP_FASTOPEN_CONNECT, 1));
+        let value = Optval::Bytes([0, 60_000_u64].map(u64::to_ne_bytes).concat().into());
+        ok(&mut host, Call::Setsockopt { fd, level: SOL_SOCKET, name: SO_SNDTIMEO, value });
+        assert_eq!(ok(&mut host, connect(fd, B, 80)), 0);
+        if nonblocking {
+            ok(&mut host, Call::Fcntl { fd, cmd: F_SETFL, arg: O_NONBLOCK.into() });
+        }
+        let splice = Call::Splice { fd_in: out, off_in: None, fd_out: fd, off_out: None, len: 100, flags: 0 };
+        let id = blocks(&mut host, splice);
+        host.advance_until(host.now() + MS(500));
+        let begun = host.now();
+        assert_eq!(ok(&mut host, write(into, b"abc")), 3);
+        host.advance_until(begun + MS(500));
+        let (when, reply) = host.take(id).expect("it is over");
+        assert_eq!((reply.ret, when), (3, begun + if nonblocking { MS(0) } else { MS(60) }));
+    }
+}
+
 #[test]
 fn without_the_sysctl_or_an_address_nothing_is_fast() {
     let mut host = host(A, A6);

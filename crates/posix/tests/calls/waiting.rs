@@ -82,8 +82,10 @@ fn all_who_wait_for_a_handshake_are_told_of_its_end() {
         Call::Send { fd, kind, data, flags: MSG_FASTOPEN, to, control }
     };
     let opens = |fd| connect(fd, B, 80);
+    // Of two with MSG_FASTOPEN the second does not wait (`fastopen::another_request_is_refused_until_the_first_is_over`).
+    let plain = |fd| send(fd, b"abc", 0);
     let calls: [[Told; 2]; 4] =
-        [[(opens, 0), (opens, 0)], [(opens, 0), (fast, 3)], [(fast, 3), (opens, 0)], [(fast, 3), (fast, 3)]];
+        [[(opens, 0), (opens, 0)], [(opens, 0), (fast, 3)], [(fast, 3), (opens, 0)], [(fast, 3), (plain, 3)]];
     for (round, [first, second]) in calls.into_iter().enumerate() {
         let mut net = Net::new();
         net.a.set_sysctl("net.ipv4.tcp_fastopen", "1").expect("a number");
