@@ -120,6 +120,13 @@ pub trait Target {
     fn remove_route(&mut self, dest: IpAddr, prefix: u8) -> Result<(), String> {
         Err(format!("the route to {dest}/{prefix} is the stack's: it cannot be changed here"))
     }
+    /// The device takes IP packets of so many bytes from now on.
+    ///
+    /// # Errors
+    /// Why not, in a sentence.
+    fn set_mtu(&mut self, mtu: u16) -> Result<(), String> {
+        Err(format!("the MTU {mtu} is the stack's: it cannot be changed here"))
+    }
     /// The first commands have run: the device is made, as their settings say.
     fn begin(&mut self) {}
     /// The device says "not now" to everything, or no more.

@@ -230,6 +230,10 @@ impl Target for Kernel {
         namespace::remove_route(dest, prefix)
     }
 
+    fn set_mtu(&mut self, mtu: u16) -> Result<(), String> {
+        namespace::set_mtu(mtu)
+    }
+
     fn early_info(&mut self, local: SocketAddr, remote: SocketAddr) -> Option<Vec<u8>> {
         self.diag.tcp_info(local, remote).ok().flatten()
     }

@@ -158,6 +158,11 @@ pub(crate) fn remove_route(dest: IpAddr, prefix: u8) -> Result<(), String> {
     ip(&["route", "del", &format!("{dest}/{prefix}"), "dev", "tun0"])
 }
 
+/// The device takes IP packets of so many bytes from now on.
+pub(crate) fn set_mtu(mtu: u16) -> Result<(), String> {
+    ip(&["link", "set", "dev", "tun0", "mtu", &mtu.to_string()])
+}
+
 /// A discipline stands in front of the device from now on, in the words of `tc`.
 pub(crate) fn set_qdisc(words: &str) -> Result<(), String> {
     let place = ["qdisc", "replace", "dev", "tun0", "root"];

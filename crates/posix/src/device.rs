@@ -189,6 +189,16 @@ impl Host {
         Ok(())
     }
 
+    /// The device takes IP packets of so many bytes from now on.
+    ///
+    /// # Errors
+    /// Fewer than the 68 of IPv4.
+    pub fn set_mtu(&mut self, mtu: u16) -> Result<(), String> {
+        self.stack.set_mtu(self.dev, mtu).map_err(|e| format!("an MTU of {mtu}: {e}"))?;
+        self.settle();
+        Ok(())
+    }
+
     /// From now on the device says "not now" to everything, until it is ready again.
     pub fn set_busy(&mut self, busy: bool) {
         self.device.busy = busy;

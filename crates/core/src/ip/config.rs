@@ -107,7 +107,7 @@ impl Ip {
         self.routes.remove(route)
     }
 
-    /// Changes a device's MTU in bytes of IP packet.
+    /// Changes a device's MTU in bytes of IP packet, and with it what is known of the ways that lead by it.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`] without the device, [`Error::Invalid`] below 68 bytes (RFC 791).
@@ -115,7 +115,12 @@ impl Ip {
         if mtu < 68 {
             return Err(Error::Invalid);
         }
-        self.ifaces.get_mut(device).ok_or(Error::NoSuchSocket)?.mtu = mtu;
+        let iface = self.ifaces.get_mut(device).ok_or(Error::NoSuchSocket)?;
+        let change = (core::mem::replace(&mut iface.mtu, mtu), mtu);
+        self.routes.follow_device(device, change);
+        let leads_by = |dst: &IpAddr| self.best_route(None, *dst).is_some_and(|way| way.device == device);
+        let known: Vec<IpAddr> = self.pmtu.known().filter(leads_by).collect();
+        known.into_iter().for_each(|dst| self.pmtu.follow_device(dst, change));
         self.generation += 1;
         Ok(())
     }

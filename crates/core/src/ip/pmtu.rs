@@ -50,6 +50,21 @@ impl PmtuCache {
         true
     }
 
+    /// Destinations of which something is known.
+    pub(super) fn known(&self) -> impl Iterator<Item = IpAddr> {
+        self.entries.keys().copied()
+    }
+
+    /// The device on the way to `dst` has another MTU, `new` instead of `old`. What is below what was learnt takes its place, and goes the way up again
+    /// with the device: which router was narrower is not known any more (`fib_nhc_update_mtu`, `rt6_mtu_change_route_allowed`).
+    pub(super) fn follow_device(&mut self, dst: IpAddr, (old, new): (u16, u16)) {
+        let Some((learnt, _)) = self.entries.get_mut(&dst) else { return };
+        let follows = if learnt.locked { new <= learnt.mtu } else { new < learnt.mtu || old == learnt.mtu };
+        if follows {
+            *learnt = Learnt { mtu: new, locked: false };
+        }
+    }
+
     /// When the next entry expires.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
@@ -95,6 +110,25 @@ mod tests {
         assert_eq!(p.next_deadline(), Some(late));
         assert!(p.on_timeout(late) && !p.on_timeout(late));
         assert_eq!(p.next_deadline(), None);
+    }
+
+    #[test]
+    fn what_was_learnt_goes_down_with_the_device_and_up_again() {
+        let mut p = PmtuCache::default();
+        let [a, b, c]: [IpAddr; 3] = [1, 2, 3].map(|n| [10, 0, 0, n].into());
+        let t0 = Instant::from_millis(1);
+        p.lower(a, open(1400), t0);
+        p.lower(b, open(1200), t0);
+        p.lower(c, Learnt { mtu: 552, locked: true }, t0);
+        let mut change = |old, new| {
+            [a, b, c].into_iter().for_each(|dst| p.follow_device(dst, (old, new)));
+            [a, b, c].map(|dst| p.get(dst, t0).map(|l| (l.mtu, l.locked)))
+        };
+        let are = |a, b, c| [Some(a), Some(b), Some(c)];
+        assert_eq!(change(1_500, 1_300), are((1_300, false), (1_200, false), (552, true)));
+        assert_eq!(change(1_300, 1_500), are((1_500, false), (1_200, false), (552, true)));
+        assert_eq!(change(1_500, 552), are((552, false), (552, false), (552, false)));
+        assert_eq!(p.next_deadline(), Some(t0 + PMTU_EXPIRES), "no longer than without");
     }
 
     #[test]

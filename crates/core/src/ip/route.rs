@@ -138,6 +138,18 @@ impl Routes {
         self.len = left;
     }
 
+    /// A device has another MTU, `new` instead of `old`. That of an IPv6 route which is larger, or was the device's, becomes the device's
+    /// (`rt6_mtu_change_route`); one of IPv4 stays as it was set (`fib_sync_mtu`).
+    pub(super) fn follow_device(&mut self, device: DeviceId, (old, new): (u16, u16)) {
+        let all = self.v6.lengths.values_mut().flat_map(BTreeMap::values_mut);
+        for route in all.filter(|route| route.device == device) {
+            let mtu = &mut route.metrics.mtu;
+            if *mtu >= new || *mtu == old {
+                *mtu = new;
+            }
+        }
+    }
+
     /// The best route to `dst` among those that `usable` accepts: longest prefix, then lowest metric.
     #[must_use]
     pub fn lookup(&self, dst: IpAddr, usable: impl Fn(&Route) -> bool) -> Option<&Route> {

@@ -55,6 +55,32 @@ fn the_longest_prefix_says_what_connections_are_asked_for() {
     assert_eq!(of(&host, "192.0.2.1"), RouteMetrics::NONE);
 }
 
+/// `fib_sync_mtu`, `rt6_mtu_change`.
+#[test]
+fn ways_follow_the_mtu_of_their_device_down_and_up() {
+    let mut w = World::new(7);
+    let mut host = host(&mut w, 2, Link::Ip);
+    let other = DeviceId(1);
+    host.add_device(other, Iface::new(Link::Ip, 1_500)).expect("room");
+    let metrics = RouteMetrics { mtu: 1_400, ..RouteMetrics::NONE };
+    for (to, device) in [("192.0.2.0/24", DEV), ("2001:db8::/64", DEV), ("2001:db8:1::/64", other)] {
+        host.add_route(Route { metrics, ..Route::on_link(cidr(to), device) }).expect("room");
+    }
+    assert!(host.lower_path_mtu(ip("10.0.0.7"), 1_450, w.now));
+    let seen = |host: &mut Ip, mtu| {
+        let before = host.generation();
+        host.set_mtu(DEV, mtu).expect("a device");
+        assert!(host.generation() > before, "flows must hear of it");
+        let of = |to| host.lookup(None, ip(to), w.now).map_or(0, |dst| dst.mtu);
+        ["10.0.0.9", "10.0.0.7", "192.0.2.1", "2001:db8::1"].map(of)
+    };
+    assert_eq!(seen(&mut host, 1_420), [1_420, 1_420, 1_400, 1_400]);
+    assert_eq!(seen(&mut host, 1_300), [1_300, 1_300, 1_300, 1_300]);
+    assert_eq!(seen(&mut host, 1_500), [1_500, 1_500, 1_400, 1_500]);
+    assert_eq!(host.metrics(None, ip("2001:db8:1::1")).mtu, 1_400, "another device's");
+    assert_eq!((host.set_mtu(DEV, 67), host.device_mtu(DEV)), (Err(Error::Invalid), 1_500));
+}
+
 fn ethernet_pair(w: &mut World) -> [Ip; 2] {
     [host(w, 1, Link::Ethernet(MACS[1])), host(w, 2, Link::Ethernet(MACS[2]))]
 }

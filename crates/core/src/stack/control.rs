@@ -92,7 +92,8 @@ impl Stack {
         self.ip.remove_route(&Route { gateway: via, ..Route::on_link(dst, dev) })
     }
 
-    /// Changes a device's MTU in bytes of IP packet.
+    /// Changes a device's MTU in bytes of IP packet, as when an administrator does. Connections and associations follow with what leaves next, down
+    /// and up again, and what is sent again is cut to it. What waits before the device already leaves as it is, and may be too long for it.
     ///
     /// # Errors
     /// [`Error::NoSuchSocket`] without the device, [`Error::Invalid`] below 68 bytes.

@@ -24,7 +24,7 @@ const WAY: [&str; 6] = ["via", "dev", "src", "metric", "proto", "scope"];
 const REFUSED: &[(&str, &str)] = &[
     (
         "ip",
-        "addresses and links are those of --local_ip, --remote_ip and --mtu; there is `ip route add`, `replace` and `del`",
+        "addresses and links are those of --local_ip, --remote_ip and --mtu; there is `ip route add`, `replace` and `del`, and `ip link set dev tun0 mtu N`",
     ),
     ("ifconfig", "addresses are those of --local_ip and --remote_ip"),
     ("ethtool", "what the device can do is set by --mtu, --gso and --device_queue"),
@@ -228,6 +228,9 @@ impl Runner<'_> {
                 if self.shell.begun { self.host.forget_servers().map(|()| Then::On) } else { Ok(Then::On) }
             }
             "ip" if rest.iter().any(|w| w == "route") => self.route(line, rest).map(|()| Then::On),
+            "ip" if rest.first().is_some_and(|w| w == "link") && rest.iter().any(|w| w == "mtu") => {
+                self.link(rest).map(|()| Then::On)
+            }
             // The device of a script has no offloads.
             "ethtool" if is_off(rest) && self.config.device.gso == 0 => Ok(Then::On),
             "." | "source" if rest.first().is_some_and(|f| f.contains('/')) => {
@@ -377,6 +380,16 @@ impl Runner<'_> {
             "show" | "get" | "list" => Ok(()),
             _ => Err(form.to_owned()),
         }
+    }
+
+    /// `ip link set dev DEVICE mtu N`: the device takes packets of that size from now on.
+    fn link(&mut self, words: &[String]) -> Result<(), String> {
+        let words: Vec<&str> = words.iter().map(String::as_str).filter(|w| *w != "dev").collect();
+        let ["link", "set", dev, "mtu", mtu] = words[..] else {
+            return Err("of ip link there is 'ip link set dev DEVICE mtu N'".to_owned());
+        };
+        self.way("dev", dev)?;
+        self.host.set_mtu(mtu.parse().map_err(|_| format!("mtu: '{mtu}' is no number of at most 65535"))?)
     }
 
     /// A word of `ip route` that says which way: there is one, but what is wrong with a word is told.

@@ -134,6 +134,10 @@ impl Target for Stack {
         self.steps.host().remove_route(dest, prefix)
     }
 
+    fn set_mtu(&mut self, mtu: u16) -> Result<(), String> {
+        self.steps.host().set_mtu(mtu)
+    }
+
     fn begin(&mut self) {
         self.begun = true;
     }
