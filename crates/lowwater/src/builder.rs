@@ -23,7 +23,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// Smallest MTU of a device (RFC 791 section 3.2).
-const MTU_MIN: u16 = 68;
+pub(crate) const MTU_MIN: u16 = 68;
 
 enum Open {
     Tun(TunOptions),
@@ -341,7 +341,7 @@ impl Builder {
             observer: None,
             failure: None,
         };
-        let devices = Devices { ports, watch: self.watch, sent_beside: false, asleep_until: Instant::ZERO };
+        let devices = Devices { ports, watch: self.watch, ..Devices::default() };
         let shared = Shared::new(inner, devices, clock, poller.waker());
         let stack = Stack { handle: Handle::new(&shared) };
         let driver = Driver {

@@ -12,6 +12,16 @@ use std::io;
 /// A device that has not taken over all of a batch is asked again after this long.
 const FLUSH_AGAIN: Duration = Duration::from_millis(1);
 
+/// While there is something to do devices are asked for news at this pace: their descriptors tell only whoever waits.
+const NEWS_EVERY: Duration = Duration::from_millis(100);
+
+/// What the stack has yet to hear of a device.
+#[derive(Default)]
+struct Untold {
+    gone: bool,
+    mtu: Option<u16>,
+}
+
 /// In the place of a device that is gone: what it had of the system is given back.
 struct Gone(DeviceCaps);
 
@@ -39,7 +49,7 @@ impl Port for Gone {
 /// One device with what is between it and the stack.
 pub(crate) struct Attached {
     pub(crate) id: DeviceId,
-    /// What the port said when it was attached: it is asked once.
+    /// What the port said when it was attached: it is asked once. With the MTU of now.
     caps: DeviceCaps,
     pub(crate) port: Box<dyn Port>,
     /// Received and not yet given to the stack.
@@ -54,8 +64,7 @@ pub(crate) struct Attached {
     pub(crate) retry_at: Option<Instant>,
     pub(crate) more_input: bool,
     failed: Option<String>,
-    /// The stack has yet to hear that the device is gone.
-    untold: bool,
+    untold: Untold,
     /// The last batch filled the device, and the stack was not told of room since.
     crowded: bool,
 }
@@ -73,21 +82,24 @@ impl Attached {
             retry_at: None,
             more_input: false,
             failed: None,
-            untold: false,
+            untold: Untold::default(),
             crowded: false,
         }
     }
 
-    /// True when something has come, a failure included.
-    fn read(&mut self, at: Instant) -> bool {
+    /// True when something has come, a failure included. With `look` there may be news of the device itself.
+    fn read(&mut self, at: Instant, look: bool) -> bool {
         self.more_input = false;
         if self.failed.is_some() {
             return false;
         }
+        if let Some(mtu) = self.port.new_mtu(look) {
+            (self.caps.mtu, self.untold.mtu) = (mtu, Some(mtu));
+        }
         match self.port.recv(at, BATCH_PACKETS, &mut self.inbox) {
             Ok(more) => self.more_input = more,
             Err(e) => {
-                (self.failed, self.untold) = (Some(gone(&e)), true);
+                (self.failed, self.untold.gone) = (Some(gone(&e)), true);
                 // Nothing comes back any more, and nobody shall wait for it.
                 self.port.abandon(&mut self.done);
                 self.lose_outbox();
@@ -100,7 +112,7 @@ impl Attached {
             self.port.flush();
         }
         self.port.completions(&mut self.done);
-        !self.inbox.is_empty() || !self.done.is_empty()
+        !self.inbox.is_empty() || !self.done.is_empty() || self.untold.mtu.is_some()
     }
 
     /// The stack has yet to hear what became of some packets.
@@ -191,14 +203,20 @@ pub(crate) struct Devices {
     pub(crate) sent_beside: bool,
     /// Until when the driver sleeps, as far as it does.
     pub(crate) asleep_until: Instant,
+    /// When they are asked for news of themselves.
+    pub(crate) news_at: Instant,
 }
 
 impl Devices {
     /// Reads all of them; true when something has come.
     pub(crate) fn read(&mut self, at: Instant) -> bool {
         let mut came = false;
+        let look = at >= self.news_at;
+        if look {
+            self.news_at = at + NEWS_EVERY;
+        }
         for (index, attached) in self.ports.iter_mut().enumerate() {
-            came |= attached.read(at);
+            came |= attached.read(at, look);
             if self.watch.is_on() {
                 attached.inbox.iter().for_each(|packet| self.watch.see(index, Direction::In, packet));
             }
@@ -264,10 +282,15 @@ pub(crate) fn input(inner: &mut Inner, now: Instant, attached: &mut Attached) {
     for owner in attached.dropped.drain(..) {
         inner.core.dropped(now, attached.id, owner);
     }
+    let Untold { gone, mtu } = core::mem::take(&mut attached.untold);
+    if let Some(mtu) = mtu {
+        // Less than IPv4 needs (RFC 791) is refused. Linux ends IPv4 on such a device, and its drivers have larger ones.
+        let _ = inner.core.set_mtu(attached.id, mtu);
+    }
     for packet in attached.inbox.drain(..) {
         inner.core.receive(now, attached.id, packet);
     }
-    if core::mem::take(&mut attached.untold) {
+    if gone {
         inner.core.lose_device(now, attached.id);
     }
 }
@@ -353,11 +376,11 @@ mod tests {
     fn a_device_that_is_gone_keeps_nobodys_credit() {
         let mut attached =
             Attached::new(DeviceId(1), DeviceCaps::plain(1_400), Box::new(Unplugged::default()));
-        assert!(!attached.read(Instant::ZERO));
+        assert!(!attached.read(Instant::ZERO, false));
         attached.outbox.extend((0..3).map(packet));
         assert!(attached.write(Instant::ZERO, (0, &mut Watch::default())));
         assert!(attached.done.is_empty() && attached.outbox.len() == 1, "two are out, one waits");
-        assert!(attached.read(Instant::ZERO) && attached.failed.is_some());
+        assert!(attached.read(Instant::ZERO, false) && attached.failed.is_some());
         assert_eq!(attached.port.caps().mtu, 1_400, "it was not asked again");
         let back = |attached: &mut Attached| attached.done.drain(..).map(|o| o.charge).collect::<Vec<_>>();
         assert_eq!(back(&mut attached), [0, 1, 2]);
@@ -365,7 +388,7 @@ mod tests {
         attached.outbox.push_back(packet(9));
         assert!(attached.write(Instant::ZERO, (0, &mut Watch::default())));
         assert_eq!(back(&mut attached), [9]);
-        assert!(!attached.read(Instant::ZERO) && attached.outbox.is_empty());
+        assert!(!attached.read(Instant::ZERO, false) && attached.outbox.is_empty());
     }
 
     /// Full, and nobody hears from it when it no longer is.

@@ -7,7 +7,7 @@ use crate::shared::{Inner, Phase, Shared};
 use lowwater_core::base::{Duration, Instant, SocketId};
 use lowwater_core::sctp;
 use lowwater_core::tcp::State;
-use lowwater_os::{BusyPoll, Idle, Poller};
+use lowwater_os::{BusyPoll, Idle, Poller, Ready};
 use std::sync::{Arc, MutexGuard};
 
 /// Turns in a row in which timers wait because a device still has input: after a stall news comes before timers, yet a
@@ -111,7 +111,7 @@ impl Driver {
         let mut wakes = Wakes::new();
         let mut looked = None;
         loop {
-            let (at, devices) = looked.take().unwrap_or_else(|| self.look(&shared));
+            let (at, devices) = looked.take().unwrap_or_else(|| self.look(&shared, &mut ready));
             match self.work(at, devices, &mut wakes, Stint::Whole) {
                 Rest::Over => return,
                 Rest::More => {}
@@ -129,9 +129,17 @@ impl Driver {
         }
     }
 
-    /// The devices after a sleep, read, and the one look at the clock of a turn: timers see the time before the devices were read.
-    pub(crate) fn look<'a>(&mut self, shared: &'a Shared) -> (Instant, MutexGuard<'a, Devices>) {
+    /// The devices after a sleep that `ready` has ended, read, and the one look at the clock of a turn: timers see the time before the devices were
+    /// read.
+    pub(crate) fn look<'a>(
+        &mut self,
+        shared: &'a Shared,
+        ready: &mut Vec<Ready>,
+    ) -> (Instant, MutexGuard<'a, Devices>) {
         let mut devices = shared.devices();
+        if ready.drain(..).any(|ready| ready.news) {
+            devices.news_at = Instant::ZERO;
+        }
         let at = shared.clock.now();
         self.busy_poll.on_something(at);
         self.looked = true;

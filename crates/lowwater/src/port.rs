@@ -15,7 +15,7 @@ pub(crate) const BATCH_BYTES: usize = 512 * 1_024;
 ///
 /// One call at a time, and none may block. All come from the thread that serves the stack, unless [`Port::sends_from_any_thread`].
 pub trait Port: Device + Send {
-    /// What the device can do; asked once.
+    /// What the device can do; asked once. Its MTU may change later ([`Port::new_mtu`]).
     fn caps(&self) -> DeviceCaps;
 
     /// Appends packets that wait, `max` at most, as having arrived `at`. True when more may wait.
@@ -40,6 +40,14 @@ pub trait Port: Device + Send {
     /// It is asked under the stack's lock, so it must not call the stack.
     fn room(&self) -> QueueLimit {
         QueueLimit { packets: usize::MAX, bytes: usize::MAX }
+    }
+
+    /// The device's MTU, where it has changed since this was last asked or since [`Port::caps`]: connections follow with what they send next, down
+    /// and up. Asked before each [`Port::recv`], so it should cost a system call only with `look`: that is true where the poller has told of
+    /// [`Interest::News`], and besides for one question in a tenth of a second while the stack has something to do.
+    fn new_mtu(&mut self, look: bool) -> Option<u16> {
+        let _ = look;
+        None
     }
 
     /// A batch of submits is over.
@@ -78,8 +86,13 @@ impl Port for Tun {
         self.recv_batch(at, max, BATCH_BYTES, into)
     }
 
+    fn new_mtu(&mut self, look: bool) -> Option<u16> {
+        if look { Self::new_mtu(self) } else { None }
+    }
+
     fn attach(&mut self, poller: &Poller, token: u64) -> io::Result<()> {
-        poller.add(&*self, token, Interest::Read)
+        poller.add(&*self, token, Interest::Read)?;
+        self.watch_fd().map_or(Ok(()), |watch| poller.add(watch, token, Interest::News))
     }
 
     /// Not where somebody of the program sees its packets.
@@ -107,6 +120,10 @@ impl Port for PacketDevice {
 
     fn needs_flush(&self) -> bool {
         Self::needs_flush(self)
+    }
+
+    fn new_mtu(&mut self, look: bool) -> Option<u16> {
+        Self::new_mtu(self, look)
     }
 
     fn room(&self) -> QueueLimit {
@@ -171,6 +188,9 @@ impl<P: Port> Port for NotNow<P> {
     }
     fn room(&self) -> QueueLimit {
         self.port.room()
+    }
+    fn new_mtu(&mut self, look: bool) -> Option<u16> {
+        self.port.new_mtu(look)
     }
     fn flush(&mut self) {
         self.port.flush();

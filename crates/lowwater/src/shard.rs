@@ -156,6 +156,10 @@ impl<P: Port> Port for ShardPort<P> {
         self.port.room()
     }
 
+    fn new_mtu(&mut self, look: bool) -> Option<u16> {
+        self.port.new_mtu(look)
+    }
+
     fn flush(&mut self) {
         self.port.flush();
     }

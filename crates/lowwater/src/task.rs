@@ -5,7 +5,7 @@ use crate::shared::Shared;
 use core::future::poll_fn;
 use core::task::Poll;
 use lowwater_core::base::Instant;
-use lowwater_os::{BusyPoll, Idle, TokioWait};
+use lowwater_os::{BusyPoll, Idle, Ready, TokioWait};
 use std::io;
 
 /// Turns in a row before the other tasks of the thread have theirs.
@@ -38,27 +38,27 @@ impl Driver {
         if !self.told_to_poll {
             self.busy_poll = BusyPoll::default();
         }
-        let mut rest = self.stint(&shared, &mut wakes);
+        let mut rest = self.stint(&shared, &mut ready, &mut wakes);
         loop {
             rest = match rest {
                 Rest::Over => return Ok(()),
                 Rest::More => {
                     others_first().await;
-                    self.stint(&shared, &mut wakes)
+                    self.stint(&shared, &mut ready, &mut wakes)
                 }
                 Rest::Until(until) => match self.look_between_others(&shared, until, &mut wakes).await {
                     Some(rest) => rest,
                     None => {
                         self.poller.wait_in(&place, &shared.clock, Some(until), &mut ready).await?;
-                        self.stint(&shared, &mut wakes)
+                        self.stint(&shared, &mut ready, &mut wakes)
                     }
                 },
             };
         }
     }
 
-    fn stint(&mut self, shared: &Shared, wakes: &mut Wakes) -> Rest {
-        let (at, devices) = self.look(shared);
+    fn stint(&mut self, shared: &Shared, ready: &mut Vec<Ready>, wakes: &mut Wakes) -> Rest {
+        let (at, devices) = self.look(shared, ready);
         self.work(at, devices, wakes, Stint::Shared(TURNS_PER_STINT))
     }
 

@@ -21,6 +21,9 @@ const WAKE: u64 = u64::MAX;
 /// Token of the poller's own timer.
 const TIMER: u64 = u64::MAX - 1;
 
+/// From here on tokens are the poller's own, its two and this bit of those of [`Interest::News`].
+const NEWS: u64 = 1 << 63;
+
 /// What to wait for on a descriptor. Level-triggered: a wait reports what is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
@@ -32,7 +35,7 @@ pub enum Interest {
     ReadWrite,
     /// Each time that room to write comes, told once: slots of a ring that the kernel gives back.
     Returns,
-    /// Each time that something to read comes, told once, and never emptied.
+    /// Each time that something to read comes, told once ([`Ready::news`]), whoever reads it.
     News,
 }
 
@@ -46,6 +49,10 @@ impl Interest {
             Self::News => EventFlags::IN.union(EventFlags::ET),
         }
     }
+
+    const fn data(self, token: u64) -> EventData {
+        EventData::new_u64(token | if matches!(self, Self::News) { NEWS } else { 0 })
+    }
 }
 
 /// A descriptor that has become ready.
@@ -57,6 +64,8 @@ pub struct Ready {
     pub readable: bool,
     /// There is room to write, or an error to fetch by writing.
     pub writable: bool,
+    /// It was added with [`Interest::News`].
+    pub news: bool,
 }
 
 const AWAKE: u8 = 0;
@@ -119,12 +128,12 @@ impl Poller {
     /// Adds a descriptor. It leaves the set by [`Poller::remove`] or when its last duplicate is closed.
     ///
     /// # Errors
-    /// When it is already there, cannot be polled, or `token` is one of the poller's own, `u64::MAX` and the one before.
+    /// When it is already there, cannot be polled, or `token` is one of the poller's own, from 2^63 on.
     pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        if token >= TIMER {
+        if token >= NEWS {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
+        Ok(epoll::add(&self.epoll, fd, interest.data(token), interest.flags())?)
     }
 
     /// Changes what is waited for on a descriptor.
@@ -132,10 +141,10 @@ impl Poller {
     /// # Errors
     /// When it is not there, or `token` is the poller's own.
     pub fn modify(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        if token >= TIMER {
+        if token >= NEWS {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(token), interest.flags())?)
+        Ok(epoll::modify(&self.epoll, fd, interest.data(token), interest.flags())?)
     }
 
     /// Removes a descriptor.
@@ -266,9 +275,10 @@ impl Poller {
                 token => {
                     let failed = flags.intersects(EventFlags::ERR | EventFlags::HUP);
                     ready.push(Ready {
-                        token,
+                        token: token & !NEWS,
                         readable: failed || flags.contains(EventFlags::IN),
                         writable: failed || flags.contains(EventFlags::OUT),
+                        news: token & NEWS != 0,
                     });
                 }
             }

@@ -66,6 +66,11 @@ impl OwnedLink {
         self.caps
     }
 
+    /// From now on it takes packets of so many bytes, whole; what it has taken stays. The MTU before.
+    pub const fn set_mtu(&mut self, mtu: u16) -> u16 {
+        core::mem::replace(&mut self.caps.mtu, mtu)
+    }
+
     /// The next packet as one piece. Copies it where headers and payload lie apart.
     pub fn pop(&mut self) -> Option<OwnedPacket> {
         let (packet, credit) = self.pop_parts()?;

@@ -286,7 +286,7 @@ fn a_hook_finds_the_devices_free_and_the_packets_gone() {
         if seen.load(Relaxed) > 0 {
             break;
         }
-        let (at, devices) = turns.driver.look(&shared);
+        let (at, devices) = turns.driver.look(&shared, &mut Vec::new());
         let at = at + Duration::from_secs(1);
         let _ = turns.driver.work(at, devices, &mut Wakes::new(), Stint::Whole);
     }

@@ -1,4 +1,5 @@
 //! A link that the application owns: it takes the stack's packets, carries them wherever it likes, and brings others.
+use crate::builder::MTU_MIN;
 use crate::coop::polled;
 use crate::error::stopped;
 use crate::port::Port;
@@ -29,6 +30,8 @@ struct State {
     closed: bool,
     /// The application is: no end of its is left, and no packet of the stack in its hands.
     left: bool,
+    /// Another MTU, of which the stack is to hear.
+    mtu: Option<u16>,
 }
 
 #[derive(Debug)]
@@ -75,6 +78,7 @@ pub(super) fn of(caps: DeviceCaps, limit: QueueLimit) -> (OwnedPort, Link) {
         writers: Waiters::default(),
         closed: false,
         left: false,
+        mtu: None,
     };
     let shared = Arc::new(Shared { state: Mutex::new(state), bell: OnceLock::new() });
     (OwnedPort { shared: shared.clone(), caps }, Link(Arc::new(End(shared))))
@@ -200,6 +204,21 @@ impl Link {
         self.poll_send_packet(cx, &OwnedLink::received(packet.clone(), Instant::ZERO))
     }
 
+    /// The link takes packets of `mtu` bytes from now on, as when the path of a tunnel has changed. The stack's connections follow with what they send
+    /// next, down and up. What it has made for a larger size and not given to the link is lost, and sent again; what waits in the link stays.
+    ///
+    /// # Errors
+    /// Less than the 68 bytes of IPv4 (RFC 791).
+    pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
+        if mtu < MTU_MIN {
+            let why = format!("an MTU of {mtu}; IPv4 needs {MTU_MIN} (RFC 791)");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        self.0.0.state().mtu = Some(mtu);
+        self.0.0.ring();
+        Ok(())
+    }
+
     /// The same for a packet in parts; the stack says when it arrived.
     pub(super) fn poll_send_packet(&self, cx: &mut Context<'_>, packet: &Packet) -> Poll<io::Result<()>> {
         let mut state = self.0.0.state();
@@ -265,6 +284,12 @@ impl Port for OwnedPort {
             state.out.complete(credit);
         }
         state.out.completions(into);
+    }
+
+    fn new_mtu(&mut self, _look: bool) -> Option<u16> {
+        let mut state = self.shared.state();
+        let mtu = state.mtu.take()?;
+        (state.out.set_mtu(mtu) != mtu).then_some(mtu)
     }
 
     fn room(&self) -> QueueLimit {

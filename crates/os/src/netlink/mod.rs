@@ -3,10 +3,12 @@ mod addresses;
 mod diag;
 mod msg;
 mod routes;
+mod watch;
 
 pub use addresses::{Held, addresses};
 pub use diag::SockDiag;
 pub use routes::route_metrics;
+pub(crate) use watch::LinkWatch;
 
 use crate::error::SetupError;
 use core::time::Duration;

@@ -137,7 +137,7 @@ impl PacketDevice {
         if !link.is_up()? {
             return Err(SetupError::from_errno(doing("opening a packet socket"), Errno::NETDOWN));
         }
-        let mtu = u16::try_from(link.mtu()?).unwrap_or(u16::MAX);
+        let mtu = link.mtu()?;
         let size = RingSize { slots: options.slots, slot_bytes: SLOT_BYTES };
         let failed = |what: &str| {
             let doing = doing(what);
@@ -145,7 +145,7 @@ impl PacketDevice {
         };
         let input = open_socket().map_err(failed("opening a packet socket"))?;
         set_up_input(&input, link.index()).map_err(failed("receiving"))?;
-        let input = input::Input::new(input, link.index()).map_err(failed("watching for the end"))?;
+        let input = input::Input::new(input, (link.index(), mtu)).map_err(failed("watching it"))?;
         let output = open_socket().map_err(failed("opening a packet socket"))?;
         set_up_output(&output, link.index(), options.offload, size)
             .map_err(failed("making a transmit ring"))?;
@@ -154,7 +154,7 @@ impl PacketDevice {
         Ok(Self {
             input,
             output,
-            mtu,
+            mtu: clamped(mtu),
             ethernet,
             offload: options.offload,
             sent: ring::Outstanding::new(ring.slots(), options.orphan),
@@ -204,11 +204,18 @@ impl PacketDevice {
         self.input.socket.as_fd()
     }
 
-    /// The descriptor that tells, edge-triggered ([`crate::Interest::News`]), that the interface may be gone: [`PacketDevice::recv_batch`]
-    /// knows. It is not to be read.
+    /// The descriptor that tells, edge-triggered ([`crate::Interest::News`]), that the interface may be gone, which [`PacketDevice::recv_batch`]
+    /// knows, or has another MTU, which [`PacketDevice::new_mtu`] knows. It is not to be read.
     #[must_use]
     pub fn watch_fd(&self) -> BorrowedFd<'_> {
-        self.input.watch.as_fd()
+        self.input.watch.fd()
+    }
+
+    /// The interface's MTU, where it has changed since this was last asked or the interface was opened: for `Stack::set_mtu`. Longer frames are
+    /// refused from then on. With `look` that costs a system call; to be asked so when [`PacketDevice::watch_fd`] has told of something.
+    pub fn new_mtu(&mut self, look: bool) -> Option<u16> {
+        let mtu = clamped(self.input.new_mtu(look)?);
+        (core::mem::replace(&mut self.mtu, mtu) != mtu).then_some(mtu)
     }
 
     /// The descriptor that tells, edge-triggered ([`crate::Interest::Returns`]), that slots have come back.
@@ -238,6 +245,11 @@ impl fmt::Debug for PacketDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PacketDevice").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// As far as an IP packet goes.
+fn clamped(mtu: u32) -> u16 {
+    u16::try_from(mtu).unwrap_or(u16::MAX)
 }
 
 fn refused(doing: String, error: &io::Error) -> SetupError {

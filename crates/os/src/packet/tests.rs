@@ -152,7 +152,7 @@ fn an_interface_that_was_down_is_asked_for_when_there_is_news() {
     });
 }
 
-/// A bridge calls a port that it loses deleted, too. Nobody empties the watch: whatever came there in vain could fill it.
+/// A bridge calls a port that it loses deleted, too. Whatever came to the watch in vain would wake somebody.
 #[test]
 fn an_interface_that_leaves_a_bridge_is_not_gone() {
     with_pair(|| {

@@ -11,7 +11,7 @@ pub use work::KernelWork;
 
 use crate::entropy;
 use crate::error::SetupError;
-use crate::netlink::Link;
+use crate::netlink::{Link, LinkWatch};
 use crate::pool::Pool;
 use crate::sys::{self, TunFlags};
 use crate::vnet;
@@ -114,7 +114,7 @@ pub struct Tun {
     name: String,
     layer: Layer,
     vnet: bool,
-    mtu: u32,
+    size: Size,
     ethernet: Option<[u8; 6]>,
     pool: Pool,
     buffer: BytesMut,
@@ -123,6 +123,14 @@ pub struct Tun {
     observer: Option<Observer>,
     counters: TunCounters,
     arranged: work::Arranged,
+}
+
+/// The device's MTU in bytes, as far as it is known.
+#[derive(Debug)]
+struct Size {
+    mtu: u32,
+    /// Who tells of another one, where the device is one of this process's namespace.
+    watch: Option<LinkWatch>,
 }
 
 impl Tun {
@@ -150,11 +158,12 @@ impl Tun {
         }
         let mut first = Self::attach(options, libc::IFF_MULTI_QUEUE as TunFlags)?;
         first.configure(options)?;
-        let same = TunOptions { name: first.name.clone(), mtu: first.mtu, ..options.clone() };
+        let same = TunOptions { name: first.name.clone(), mtu: first.size.mtu, ..options.clone() };
         let mut all = vec![first];
         while all.len() < queues {
             let mut next = Self::attach(&same, libc::IFF_MULTI_QUEUE as TunFlags)?;
             next.ethernet = all[0].ethernet;
+            next.follow()?;
             all.push(next);
         }
         // The attributes of a queue are there once all are attached.
@@ -165,7 +174,8 @@ impl Tun {
     }
 
     /// Takes over a descriptor that somebody with more privileges has attached to a device without packet information
-    /// (IFF_NO_PI). Offloads are used when it was attached with IFF_VNET_HDR.
+    /// (IFF_NO_PI). Offloads are used when it was attached with IFF_VNET_HDR. Its MTU stays the one that is told here, unless it is to be
+    /// followed ([`Tun::follow`]).
     ///
     /// # Errors
     /// [`SetupError::Os`] when the descriptor is not attached to a device.
@@ -187,6 +197,37 @@ impl Tun {
     /// As [`Link::by_name`].
     pub fn link(&self) -> Result<Link, SetupError> {
         Link::by_name(&self.name)
+    }
+
+    /// From now on [`Tun::new_mtu`] hears of changes, as it does after [`Tun::open`]. To be called in the namespace that the device is in: what has its
+    /// name there is watched, as long as it stays there.
+    ///
+    /// # Errors
+    /// As [`Link::by_name`].
+    pub fn follow(&mut self) -> Result<(), SetupError> {
+        let failed = |source| SetupError::Os { doing: format!("watching {}", self.name), source };
+        self.size.watch = Some(LinkWatch::new(self.link()?.index(), self.size.mtu).map_err(failed)?);
+        Ok(())
+    }
+
+    /// The descriptor that tells, edge-triggered ([`crate::Interest::News`]), that the device may have another MTU, where that is followed. It is not
+    /// to be read.
+    #[must_use]
+    pub fn watch_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.size.watch.as_ref().map(LinkWatch::fd)
+    }
+
+    /// The device's MTU, where it has changed since this was last asked or the device was opened: for `Stack::set_mtu`. A system call where it is
+    /// followed; to be asked when [`Tun::watch_fd`] has told of something.
+    pub fn new_mtu(&mut self) -> Option<u16> {
+        let heard = self.size.watch.as_mut()?.hear();
+        if heard.gone {
+            // Into another namespace, or for good, which reading tells.
+            self.size.watch = None;
+        }
+        let before = self.caps().mtu;
+        self.size.mtu = heard.mtu?;
+        Some(self.caps().mtu).filter(|mtu| *mtu != before)
     }
 
     /// From now on what comes out of the device is complete: no super-packets, no checksums to be filled in. What goes in may still be either.
@@ -215,17 +256,17 @@ impl Tun {
         self.vnet
     }
 
-    /// MTU in bytes when it was opened.
+    /// MTU in bytes, when it was opened or [last asked for](Tun::new_mtu).
     #[must_use]
     pub const fn mtu(&self) -> u32 {
-        self.mtu
+        self.size.mtu
     }
 
     /// What the device can do, for `Stack::add_device`. A TAP comes with a random Ethernet address for the stack, the
     /// same for all queues; the caller may put another in its place.
     #[must_use]
     pub fn caps(&self) -> DeviceCaps {
-        let mtu = u16::try_from(self.mtu).unwrap_or(u16::MAX);
+        let mtu = u16::try_from(self.size.mtu).unwrap_or(u16::MAX);
         let caps = if self.vnet { DeviceCaps::offloading(mtu) } else { DeviceCaps::plain(mtu) };
         // The kernel takes a packet over in the write.
         DeviceCaps { ethernet: self.ethernet, ..caps.keeping_nothing() }
@@ -287,7 +328,7 @@ impl Tun {
             name,
             layer,
             vnet,
-            mtu,
+            size: Size { mtu, watch: None },
             ethernet: None,
             pool,
             buffer,
@@ -326,10 +367,10 @@ impl Tun {
     fn configure(&mut self, options: &TunOptions) -> Result<(), SetupError> {
         let link = self.link()?;
         match link.set_mtu(options.mtu).and_then(|()| link.set_txqueuelen(options.txqueuelen)) {
-            Err(SetupError::NotPermitted { .. }) => self.mtu = link.mtu()?,
+            Err(SetupError::NotPermitted { .. }) => self.size.mtu = link.mtu()?,
             other => other?,
         }
-        Ok(())
+        self.follow()
     }
 }
 
