@@ -1,11 +1,11 @@
 //! Ethernet framing: strips the header of what comes in, answers ARP, finds link addresses for what goes out.
 use super::iface::Iface;
 use super::neigh::{Advert, Due, Resolve};
-use super::{Dst, Ip, Outbox, source};
+use super::{Cidr, Dst, Ip, Outbox, source};
 use crate::base::{Cx, DeviceId, DropWhy};
 use crate::packet::{Head, Offload, Packet};
 use bytes::{Buf as _, Bytes};
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use lowwater_wire::arp::{ArpOperation, ArpRepr, ArpView};
 use lowwater_wire::ether::{EtherAddr, EtherRepr, EtherView, HEADER_LEN, TYPE_ARP, TYPE_IPV4, TYPE_IPV6};
 use std::collections::VecDeque;
@@ -198,26 +198,73 @@ impl Ip {
         out: &mut Outbox,
     ) {
         let Some(mac) = self.ifaces.get(device).and_then(Iface::mac) else { return };
-        let on_device = self.ifaces.candidates().filter(|c| c.0 == device);
-        let src = source::select(on_device, (addr, None), device);
-        match (addr, src) {
-            (IpAddr::V4(target_ip), src) => {
-                let sender_ip = if let Some(IpAddr::V4(ip)) = src { ip } else { Ipv4Addr::UNSPECIFIED };
+        let waits = self.neigh.newest(device, addr).and_then(source_of);
+        match addr {
+            IpAddr::V4(target_ip) => {
                 let request = ArpRepr {
                     operation: ArpOperation::Request,
                     sender_mac: mac,
-                    sender_ip,
+                    sender_ip: self.arp_source(device, target_ip, waits),
                     target_mac: EtherAddr::ZERO,
                     target_ip,
                 };
                 emit_arp(cx, device, &request, unicast.unwrap_or(EtherAddr::BROADCAST), out);
             }
-            (IpAddr::V6(target), Some(IpAddr::V6(src))) => {
-                self.neighbour_solicit(cx, (device, mac), (src, target), unicast, out);
+            IpAddr::V6(target) => {
+                // An IPv6 device always has its link-local address unless its owner took it away.
+                if let Some(src) = self.solicitation_source(device, addr, waits) {
+                    self.neighbour_solicit(cx, (device, mac), (src, target), unicast, out);
+                }
             }
-            // An IPv6 device always has its link-local address unless its owner took it away.
-            (IpAddr::V6(_), _) => {}
         }
+    }
+
+    /// Who asks: the source of the packet that waits, where that is an address of ours on whichever device (`arp_solicit` with arp_announce 0); else
+    /// the device's first address of the target's subnet, else its first, else that of another device (`inet_select_addr`). Without any the question
+    /// is a probe (RFC 5227 section 1.1).
+    fn arp_source(&self, device: DeviceId, target: Ipv4Addr, waits: Option<IpAddr>) -> Ipv4Addr {
+        let announced = waits.filter(|src| !src.is_loopback() && self.ifaces.owner_of(*src).is_some());
+        if let Some(IpAddr::V4(src)) = announced {
+            return src;
+        }
+        let mut first = None;
+        for (on, addr, prefix) in self.ifaces.candidates() {
+            let IpAddr::V4(addr) = addr else { continue };
+            if addr.is_loopback() {
+                continue;
+            }
+            let shares = |c: Cidr| c.contains(IpAddr::V4(target));
+            if on == device && Cidr::new(addr.into(), prefix).is_some_and(shares) {
+                return addr;
+            }
+            // The device's own before others.
+            match first {
+                Some((of, _)) if of == device || on != device => {}
+                _ => first = Some((on, addr)),
+            }
+        }
+        first.map_or(Ipv4Addr::UNSPECIFIED, |(_, addr)| addr)
+    }
+
+    /// Who asks: the source of the packet that waits, where the device has that (RFC 4861 section 7.2.2), else the device's link-local address
+    /// (`ndisc_solicit`). Without one any that reaches the target will do.
+    fn solicitation_source(
+        &self,
+        device: DeviceId,
+        target: IpAddr,
+        waits: Option<IpAddr>,
+    ) -> Option<Ipv6Addr> {
+        let on_device = || self.ifaces.candidates().filter(|c| c.0 == device);
+        let has = |src: &IpAddr| on_device().any(|(_, addr, _)| addr == *src);
+        let link_local = || {
+            let mut v6 = on_device().map(|c| c.1).filter(IpAddr::is_ipv6);
+            v6.find(|addr| source::scope(*addr) == source::LINK)
+        };
+        let src = waits
+            .filter(has)
+            .or_else(link_local)
+            .or_else(|| source::select(on_device(), (target, None), device));
+        if let Some(IpAddr::V6(src)) = src { Some(src) } else { None }
     }
 
     /// The transport has heard from the peer in answer to what it sent: the neighbour works (RFC 4861 section 7.3.1).
@@ -234,6 +281,16 @@ impl Ip {
                 out.dropped.extend(queue.into_iter().map(|p| (p, DropWhy::Neighbour)));
             }
         }
+    }
+}
+
+/// The source of a packet that starts with its IP header.
+fn source_of(packet: &Packet) -> Option<IpAddr> {
+    let bytes = if packet.head.is_empty() { &packet.payload[..] } else { packet.head.as_slice() };
+    match bytes.first()? >> 4 {
+        4 => Some(IpAddr::from(*bytes.get(12..)?.first_chunk::<4>()?)),
+        6 => Some(IpAddr::from(*bytes.get(8..)?.first_chunk::<16>()?)),
+        _ => None,
     }
 }
 
@@ -256,3 +313,6 @@ fn emit_arp(cx: &Cx<'_>, device: DeviceId, arp: &ArpRepr, to: EtherAddr, out: &m
     };
     out.frames.push((device, packet));
 }
+
+#[cfg(test)]
+mod tests;

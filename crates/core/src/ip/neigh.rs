@@ -328,6 +328,11 @@ impl Neighbours {
         }
     }
 
+    /// The last packet that waits for a neighbour: who asks, asks for its sake (`neigh_probe`).
+    pub(super) fn newest(&self, device: DeviceId, addr: IpAddr) -> Option<&Packet> {
+        self.entries.get(&(device, addr))?.queue.back()
+    }
+
     /// Shows every packet that waits for a neighbour to `f`.
     pub fn each_waiting(&self, f: &mut dyn FnMut(&Packet)) {
         self.entries.values().flat_map(|e| &e.queue).for_each(f);
