@@ -1,5 +1,8 @@
 //! Several stacks behind one device: each has a queue, and hands packets of others' flows to them.
+mod fragments;
+
 use crate::port::Port;
+use fragments::Fragments;
 use lowwater_core::base::Instant;
 use lowwater_core::base::hash::KeyedState;
 use lowwater_core::device::{Device, DeviceCaps, QueueLimit, ShardId, Steering, Submit};
@@ -14,16 +17,19 @@ use std::time::Duration;
 /// ICMP of IPv6, where its header says what follows.
 const ICMPV6: u8 = 58;
 
+/// A packet, and whether it is a fragment that is to meet others of its packet here; of one whose flow is known, this is the shard.
+type Mail = (Packet, bool);
+
 /// Packets that other shards have read and that are ours; what does not fit is dropped, as a full queue of a device does.
 #[derive(Debug, Default)]
 struct Mailbox {
-    packets: Mutex<(VecDeque<Packet>, usize)>,
+    packets: Mutex<(VecDeque<Mail>, usize)>,
     bell: OnceLock<Waker>,
     forwarded: AtomicU64,
 }
 
 impl Mailbox {
-    fn deliver(&self, packet: Packet) {
+    fn deliver(&self, packet: Packet, meets: bool) {
         let limit = QueueLimit::default();
         let mut guard = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
         let (queue, bytes) = &mut *guard;
@@ -31,7 +37,7 @@ impl Mailbox {
             return;
         }
         *bytes += packet.len();
-        queue.push_back(packet);
+        queue.push_back((packet, meets));
         drop(guard);
         self.forwarded.fetch_add(1, Ordering::Relaxed);
         if let Some(bell) = self.bell.get() {
@@ -40,9 +46,12 @@ impl Mailbox {
     }
 
     /// As having arrived `at`: when they were read is a time of another stack's clock.
-    fn take(&self, at: Instant, into: &mut Vec<Packet>) {
+    fn take(&self, at: Instant, into: &mut Vec<Packet>, meeting: &mut Vec<Packet>) {
         let mut guard = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
-        into.extend(guard.0.drain(..).map(|packet| Packet { at, ..packet }));
+        for (packet, meets) in guard.0.drain(..) {
+            let place = if meets { &mut *meeting } else { &mut *into };
+            place.push(Packet { at, ..packet });
+        }
         guard.1 = 0;
     }
 }
@@ -57,6 +66,7 @@ pub struct ShardPort<P> {
     link_len: usize,
     mailboxes: Arc<[Mailbox]>,
     read: Vec<Packet>,
+    fragments: Fragments,
 }
 
 /// Which flows belong to a shard, for those that choose ports.
@@ -90,7 +100,8 @@ pub fn shards<P: Port>(queues: Vec<P>, key: (u64, u64)) -> Vec<(ShardPort<P>, Ho
     let shard = |(port, n): (P, u16)| {
         let (me, link_len) = (ShardId(n), port.caps().link_len());
         let home = Home { me, steering, mailboxes: mailboxes.clone() };
-        (ShardPort { port, me, steering, link_len, mailboxes: mailboxes.clone(), read: Vec::new() }, home)
+        let (mailboxes, read, fragments) = (mailboxes.clone(), Vec::new(), Fragments::default());
+        (ShardPort { port, me, steering, link_len, mailboxes, read, fragments }, home)
     };
     queues.into_iter().zip(0..count).map(shard).collect()
 }
@@ -114,6 +125,36 @@ fn is_about_neighbours(packet: &Packet, link_len: usize) -> bool {
     }
 }
 
+impl<P> ShardPort<P> {
+    /// A packet of the device, or a fragment of one that meets others here: to the stack, or to another shard.
+    fn sort(&mut self, at: Instant, packet: Packet, into: &mut Vec<Packet>) {
+        if is_about_neighbours(&packet, self.link_len) {
+            let others = self.mailboxes.iter().enumerate().filter(|(n, _)| *n != usize::from(self.me.0));
+            others.for_each(|(_, mailbox)| mailbox.deliver(packet.clone(), false));
+            into.push(packet);
+            return;
+        }
+        let place = self.steering.place(&packet, self.link_len);
+        match place.fragment {
+            None => self.hand(place.shard, packet, into),
+            Some(fragment) if place.shard == self.me => {
+                let mut known = Vec::new();
+                self.fragments.take(at, (fragment, packet), &mut known);
+                known.into_iter().for_each(|(shard, packet)| self.hand(shard, packet, into));
+            }
+            Some(_) => self.mailboxes[usize::from(place.shard.0)].deliver(packet, true),
+        }
+    }
+
+    fn hand(&self, shard: ShardId, packet: Packet, into: &mut Vec<Packet>) {
+        if shard == self.me {
+            into.push(packet);
+        } else {
+            self.mailboxes[usize::from(shard.0)].deliver(packet, false);
+        }
+    }
+}
+
 impl<P: Port> Device for ShardPort<P> {
     fn submit(&mut self, now: Instant, packet: Packet) -> Submit {
         self.port.submit(now, packet)
@@ -126,21 +167,15 @@ impl<P: Port> Port for ShardPort<P> {
     }
 
     fn recv(&mut self, at: Instant, max: usize, into: &mut Vec<Packet>) -> io::Result<bool> {
-        self.mailboxes[usize::from(self.me.0)].take(at, into);
+        // Those that meet here come before what the device has, as they came to it.
+        let mut read = core::mem::take(&mut self.read);
+        self.mailboxes[usize::from(self.me.0)].take(at, into, &mut read);
         // What came before a failure is handed out as well.
-        let more = self.port.recv(at, max, &mut self.read);
-        for packet in self.read.drain(..) {
-            let shard = self.steering.packet(&packet, self.link_len);
-            if is_about_neighbours(&packet, self.link_len) {
-                let others = self.mailboxes.iter().enumerate().filter(|(n, _)| *n != usize::from(self.me.0));
-                others.for_each(|(_, mailbox)| mailbox.deliver(packet.clone()));
-                into.push(packet);
-            } else if shard == self.me {
-                into.push(packet);
-            } else {
-                self.mailboxes[usize::from(shard.0)].deliver(packet);
-            }
+        let more = self.port.recv(at, max, &mut read);
+        for packet in read.drain(..) {
+            self.sort(at, packet, into);
         }
+        self.read = read;
         more
     }
 
@@ -204,6 +239,41 @@ mod tests {
         }
         fn attach(&mut self, _: &Poller, _: u64) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    /// A fragment of a datagram from `port`, eight bytes at `offset` of 24.
+    fn fragment(port: u8, offset: u8) -> Bytes {
+        let more = if offset < 16 { 0x20 } else { 0 };
+        let mut bytes =
+            vec![0x45, 0, 0, 28, 0, port, more, offset / 8, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        bytes.extend([0, port, 0, 80, 0, 24, 0, 0]);
+        Bytes::from(bytes)
+    }
+
+    /// Whichever queue each comes by, and in whichever order.
+    #[test]
+    fn all_fragments_come_to_the_shard_of_their_flow() {
+        for order in [[0, 8, 16], [16, 8, 0], [8, 0, 16]] {
+            let queues: Vec<_> = (0..3)
+                .map(|n: usize| Queue((0..64).map(|port| fragment(port, order[n])).collect()))
+                .collect();
+            let mut shards = shards(queues, (1, 2));
+            let mut got = vec![Vec::new(); 3];
+            for _ in 0..4 {
+                for ((port, _), got) in shards.iter_mut().zip(&mut got) {
+                    port.recv(Instant::from_millis(7), 64, got).expect("it is there");
+                }
+            }
+            assert_eq!(got.iter().map(Vec::len).sum::<usize>(), 3 * 64);
+            for ((_, home), got) in shards.iter().zip(&got) {
+                for packet in got {
+                    let addr = |n, port| std::net::SocketAddr::from(([10, 0, 0, n], port));
+                    let (from, to) = (addr(1, packet.payload[5].into()), addr(2, 80));
+                    assert!(home.owns(&lowwater_core::base::Tuple::new(to, from)));
+                }
+                assert!(!got.is_empty());
+            }
         }
     }
 

@@ -22,7 +22,7 @@ mod law;
 
 pub use owned::{LinkCredit, OwnedLink, OwnedPacket};
 pub use pair::{Pair, PairEnd, Side};
-pub use steer::{ShardId, Steering};
+pub use steer::{Fragment, FragmentName, Place, ShardId, Steering};
 pub use tap::{Balky, Direction, Observed};
 
 use crate::base::limits::{GSO_MAX_SEGS, GSO_MAX_SIZE, MAX_PACKET_BYTES};

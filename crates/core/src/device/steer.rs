@@ -26,6 +26,42 @@ pub struct Steering {
     shards: u16,
 }
 
+/// What the fragments of one packet have in common: addresses, protocol (0 over IPv6) and identification.
+pub type FragmentName = (IpAddr, IpAddr, u8, u32);
+
+/// A fragment, for whoever brings those of a packet together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Whose it is.
+    pub named: FragmentName,
+    /// The shard of its flow, which only the first fragment tells.
+    pub flow: Option<ShardId>,
+    /// Bytes of the packet's payload that it has.
+    pub len: usize,
+    /// Of how many, which only the last one tells.
+    pub total: Option<usize>,
+}
+
+/// Where a packet belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The shard of its flow, or where the fragments of its packet meet.
+    pub shard: ShardId,
+    /// It is one of several.
+    pub fragment: Option<Fragment>,
+}
+
+impl Place {
+    const fn of(shard: ShardId) -> Self {
+        Self { shard, fragment: None }
+    }
+
+    /// The shard of its flow, as far as that can be told.
+    fn flow(self) -> ShardId {
+        self.fragment.and_then(|fragment| fragment.flow).unwrap_or(self.shard)
+    }
+}
+
 /// One end of a flow as far as steering looks: with the port, or without for what has none.
 type End = (Option<IpAddr>, u16);
 
@@ -52,47 +88,83 @@ impl Steering {
     /// fragments meet by addresses and identification; what cannot be parsed goes to the first shard, which counts it.
     #[must_use]
     pub fn packet(&self, packet: &Packet, link_bytes: usize) -> ShardId {
+        self.place(packet, link_bytes).shard
+    }
+
+    /// The same, and what there is to know where it is a fragment.
+    #[must_use]
+    pub fn place(&self, packet: &Packet, link_bytes: usize) -> Place {
         if self.shards == 1 {
-            return ShardId(0);
+            return Place::of(ShardId(0));
         }
         if packet.head.is_empty() {
-            return self.bytes(packet.payload.get(link_bytes..).unwrap_or_default());
+            return self.place_of(packet.payload.get(link_bytes..).unwrap_or_default());
         }
         let head = packet.head.as_slice();
         let mut prefix = [0; PREFIX_BYTES];
         let tail = packet.payload.len().min(PREFIX_BYTES - head.len());
         prefix[..head.len()].copy_from_slice(head);
         prefix[head.len()..head.len() + tail].copy_from_slice(&packet.payload[..tail]);
-        self.bytes(prefix[..head.len() + tail].get(link_bytes..).unwrap_or_default())
+        self.place_of(prefix[..head.len() + tail].get(link_bytes..).unwrap_or_default())
     }
 
     /// The shard of an IP packet, of which the beginning is enough.
     #[must_use]
     pub fn bytes(&self, ip: &[u8]) -> ShardId {
-        self.parse(ip, true).unwrap_or(ShardId(0))
+        self.place_of(ip).shard
     }
 
-    fn parse(&self, ip: &[u8], may_quote: bool) -> Option<ShardId> {
+    fn place_of(&self, ip: &[u8]) -> Place {
+        self.parse(ip, true).unwrap_or(Place::of(ShardId(0)))
+    }
+
+    fn parse(&self, ip: &[u8], may_quote: bool) -> Option<Place> {
         match ip.first()? >> 4 {
             4 => {
                 let view = Ipv4View::parse_quoted(ip).ok()?;
                 let (src, dst) = (view.src().into(), view.dst().into());
-                if view.is_fragment() {
-                    return Some(self.pick((Some(src), 0), (Some(dst), 0), u64::from(view.ident()) + 1));
+                let l4 = ip.get(view.header_len()..)?;
+                let flow = || self.transport(src, dst, view.protocol(), l4, may_quote);
+                if !view.is_fragment() {
+                    return flow().map(Place::of);
                 }
-                self.transport(src, dst, view.protocol(), ip.get(view.header_len()..)?, may_quote)
+                let (offset, len) =
+                    (view.fragment_offset(), usize::from(view.total_len()) - view.header_len());
+                let named = (src, dst, view.protocol(), view.ident().into());
+                Some(self.part(named, (offset, len, view.more_fragments()), flow))
             }
             6 => {
                 let view = Ipv6View::parse_quoted(ip).ok()?;
                 let (src, dst) = (view.src().into(), view.dst().into());
                 let chain = view.walk().ok()?;
-                if let Some(fragment) = chain.fragment {
-                    return Some(self.pick((Some(src), 0), (Some(dst), 0), u64::from(fragment.ident) + 1));
-                }
-                self.transport(src, dst, chain.protocol, view.payload().get(chain.offset..)?, may_quote)
+                let l4 = view.payload().get(chain.offset..)?;
+                let flow = || self.transport(src, dst, chain.protocol, l4, may_quote);
+                let Some(f) = chain.fragment else { return flow().map(Place::of) };
+                let len = usize::from(view.payload_len()).saturating_sub(chain.offset);
+                // The protocol is no part of the name (RFC 8200 section 4.5).
+                Some(self.part((src, dst, 0, f.ident), (f.offset, len, f.more), flow))
             }
             _ => None,
         }
+    }
+
+    /// A fragment of the packet `named`, and the shard that `flow` finds in it if it is the first.
+    fn part(
+        &self,
+        named: FragmentName,
+        (offset, len, more): (u16, usize, bool),
+        flow: impl FnOnce() -> Option<ShardId>,
+    ) -> Place {
+        let (src, dst, _, ident) = named;
+        let shard = self.pick((Some(src), 0), (Some(dst), 0), u64::from(ident) + 1);
+        let fragment = Fragment {
+            named,
+            // Of one that is too short for ports whoever puts it together counts it.
+            flow: (offset == 0).then(|| flow().unwrap_or(shard)),
+            len,
+            total: if more { None } else { Some(usize::from(offset) + len) },
+        };
+        Place { shard, fragment: Some(fragment) }
     }
 
     fn transport(&self, src: IpAddr, dst: IpAddr, proto: u8, l4: &[u8], may_quote: bool) -> Option<ShardId> {
@@ -108,9 +180,11 @@ impl Steering {
             }
             // Errors have types 3, 4, 5, 11 and 12 (RFC 792), and below 128 in ICMPv6 (RFC 4443 section 2.1).
             protocol::ICMP if may_quote && matches!(l4.first()?, 3 | 4 | 5 | 11 | 12) => {
-                self.parse(l4.get(8..)?, false)
+                self.parse(l4.get(8..)?, false).map(Place::flow)
             }
-            protocol::ICMPV6 if may_quote && *l4.first()? < 128 => self.parse(l4.get(8..)?, false),
+            protocol::ICMPV6 if may_quote && *l4.first()? < 128 => {
+                self.parse(l4.get(8..)?, false).map(Place::flow)
+            }
             _ => Some(self.pick((Some(src), 0), (Some(dst), 0), 0)),
         }
     }

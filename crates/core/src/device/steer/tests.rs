@@ -90,6 +90,42 @@ fn fragments_of_one_datagram_meet_and_sctp_goes_by_ports() {
 }
 
 #[test]
+fn the_first_fragment_tells_the_flow_and_the_last_one_how_much_there_is() {
+    let s = steering(16);
+    let place =
+        |bytes: Vec<u8>| s.place(&Packet::received(Bytes::from(bytes), Offload::default(), Instant::ZERO), 0);
+    for port in 1_000..1_100 {
+        let home = s.flow(&Tuple::new(SocketAddr::from((A, 80)), SocketAddr::from((B, port))));
+        let first = place(v4(A, B, protocol::UDP, true, &ports(80, port)));
+        let mut last = v4(A, B, protocol::UDP, false, &[0xaa; 100]);
+        last[7] = 3;
+        let last = place(last);
+        assert_eq!(first.shard, last.shard);
+        let (first, last) = (first.fragment.unwrap(), last.fragment.unwrap());
+        assert_eq!((first.flow, first.len, first.total), (Some(home), 20, None));
+        assert_eq!((last.flow, last.len, last.total), (None, 100, Some(124)));
+        assert_eq!(first.named, last.named);
+        // What an error quotes of one is of its flow.
+        let out = v4(A, B, protocol::UDP, true, &ports(80, port));
+        let error = [&[3, 4, 0, 0, 0, 0, 5, 0], &out[..28]].concat();
+        assert_eq!(s.bytes(&v4(ROUTER, A, protocol::ICMP, false, &error)), home);
+
+        let home = s.flow(&Tuple::new(SocketAddr::from((A6, 80)), SocketAddr::from((B6, port))));
+        let head = |offset: u16, more: bool| {
+            let [a, b] = (offset | u16::from(more)).to_be_bytes();
+            [protocol::UDP, 0, a, b, 0, 0, 0, 9]
+        };
+        let first = place(v6(A6, B6, 44, &[&head(0, true)[..], &ports(80, port), &[0; 4]].concat()));
+        let last = place(v6(A6, B6, 44, &[&head(24, false)[..], &[0xaa; 100]].concat()));
+        assert_eq!(first.shard, last.shard);
+        let (first, last) = (first.fragment.unwrap(), last.fragment.unwrap());
+        assert_eq!((first.flow, first.len, first.total), (Some(home), 24, None));
+        assert_eq!((last.flow, last.len, last.total), (None, 100, Some(124)));
+        assert_eq!(first.named, last.named);
+    }
+}
+
+#[test]
 fn headers_apart_or_behind_a_link_header_steer_alike() {
     let s = steering(16);
     let whole = v4(A, B, protocol::TCP, false, &ports(1_234, 80));
