@@ -1,7 +1,7 @@
 //! The virtio-net header in front of every frame of a TUN, a TAP or a packet socket, to and from the core's `Offload`.
 //!
 //! Virtual I/O Device specification 1.2, section 5.1.6. TUN and TAP are told to use little-endian numbers and the long form;
-//! packet sockets use the machine's order and the short form, which are the same bytes on little-endian machines.
+//! packet sockets use the machine's order (`vio_le` of af_packet.c) and the short form: [`turn`].
 use lowwater_core::packet::{Csum, GsoKind, Offload, Packet};
 use lowwater_wire::Malformed;
 use lowwater_wire::vnet_hdr::{self, GSO_ECN, GSO_NONE, GSO_TCPV4, GSO_TCPV6, VnetHdr};
@@ -10,6 +10,28 @@ use lowwater_wire::vnet_hdr::{self, GSO_ECN, GSO_NONE, GSO_TCPV4, GSO_TCPV6, Vne
 pub(crate) const VNET_HDR_LEN: usize = vnet_hdr::LEN_MERGEABLE;
 /// Length without it: what packet sockets use.
 pub(crate) const VNET_HDR_SHORT: usize = vnet_hdr::LEN;
+
+/// Where the numbers of two bytes are in the header.
+const NUMBERS: core::ops::Range<usize> = 2..VNET_HDR_SHORT;
+
+/// How a machine writes its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    /// This machine's.
+    pub(crate) const HERE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
+}
+
+/// The short form with little-endian numbers becomes that of a machine, and the other way round.
+pub(crate) fn turn(header: &mut [u8], order: Order) {
+    if let (Order::Big, Some(numbers)) = (order, header.get_mut(NUMBERS)) {
+        numbers.chunks_exact_mut(2).for_each(<[u8]>::reverse);
+    }
+}
 
 /// Offset of the checksum in the TCP header.
 const TCP_CSUM_OFFSET: u16 = 16;
@@ -168,6 +190,29 @@ mod tests {
                 assert_eq!(decode(&cwr, &packet.to_bytes(), link), Ok(want));
             }
         }
+    }
+
+    /// As a kernel of that order has a `struct virtio_net_hdr` in memory.
+    #[test]
+    fn packet_sockets_have_the_numbers_of_the_machine() {
+        let packet =
+            Offload { gso: GsoKind::Tcp4, gso_size: 0x0102, csum: Csum::Partial { start: 20, offset: 16 } };
+        let mut bytes = frame(4, 14, 5_000);
+        bytes[14 + 20 + 12] = 5 << 4;
+        let packet = Packet::received(bytes.clone().into(), packet, Instant::ZERO);
+        let of = |order| {
+            let mut header = encode(&packet, 14);
+            turn(&mut header[..VNET_HDR_SHORT], order);
+            header[..VNET_HDR_SHORT].to_vec()
+        };
+        // hdr_len, gso_size, csum_start, csum_offset.
+        assert_eq!(of(Order::Little), [1, 1, 54, 0, 2, 1, 34, 0, 16, 0]);
+        assert_eq!(of(Order::Big), [1, 1, 0, 54, 1, 2, 0, 34, 0, 16]);
+        assert_eq!(Order::HERE == Order::Big, 1_u16.to_ne_bytes() == [0, 1]);
+        let mut back = of(Order::Big);
+        turn(&mut back, Order::Big);
+        assert_eq!(decode(&back, &bytes, 14), Ok(packet.offload));
+        turn(&mut [1, 2, 3], Order::Big);
     }
 
     #[test]

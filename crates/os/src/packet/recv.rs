@@ -75,6 +75,9 @@ impl PacketDevice {
                 }
                 Err(e) => return Err(e.into()),
             }
+            if let Some(header) = reader.buffer.get_mut(..VNET_HDR_SHORT) {
+                vnet::turn(header, vnet::Order::HERE);
+            }
             let Some(offload) = reader.offload() else {
                 bytes += self.take_datagrams(at, into);
                 continue;

@@ -144,8 +144,9 @@ impl Device for PacketDevice {
             self.counters.dropped += 1;
             return Submit::Dropped;
         }
-        let header = vnet::encode(&packet, ETHERNET_HEADER);
-        let header = &header[..if self.offload { VNET_HDR_SHORT } else { 0 }];
+        let mut header = vnet::encode(&packet, ETHERNET_HEADER);
+        let header = &mut header[..if self.offload { VNET_HDR_SHORT } else { 0 }];
+        vnet::turn(header, vnet::Order::HERE);
         if !self.ring.fill(self.sent.next, [header, packet.head.as_slice(), &packet.payload]) {
             self.counters.dropped += 1;
             return Submit::Dropped;
