@@ -234,6 +234,15 @@ impl QueueAware {
         }
     }
 
+    /// A packet of so much payload has become pieces, which leave one by one.
+    pub fn on_cut(&mut self, now: Instant, payload: u32, pieces: impl Iterator<Item = u32>) {
+        let is: u64 = pieces.map(|payload| self.sizes.ip_bytes(payload)).sum();
+        let was = self.sizes.ip_bytes(payload);
+        self.advance(now);
+        self.queued += is.saturating_sub(was);
+        self.take(was.saturating_sub(is).min(self.queued));
+    }
+
     /// One will never leave: it says nothing of the queue's speed.
     pub fn on_dropped(&mut self, now: Instant, payload: u32) {
         self.advance(now);

@@ -1,5 +1,4 @@
 //! What becomes of packets that do not go on to the device, and of credit that comes back before they do.
-use crate::base::FlowId;
 use crate::packet::{Owner, Packet};
 
 /// The end of a packet inside of a queueing discipline. Each says something else to the flow that it belongs to.
@@ -23,8 +22,8 @@ pub struct Gone {
     pub released: Vec<Owner>,
     /// Owners of pieces that found no place where others of the same packet did: they never leave.
     pub parts: Vec<Owner>,
-    /// Flows whose packet was cut into several, and by how many bytes their charge has grown with that: told before anything else.
-    pub grown: Vec<(FlowId, u32)>,
+    /// Owners of packets that were cut into several, and by how many bytes the charge has grown with that: told before anything else.
+    pub grown: Vec<(Owner, u32)>,
 }
 
 impl Gone {

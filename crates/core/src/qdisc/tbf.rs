@@ -185,7 +185,7 @@ impl Qdisc for Tbf {
         }
         gone.release_refused(before);
         // Each is charged for its own headers from now on, and gives that back by itself (`tcp_gso_segment`).
-        gone.grown.extend(owner.map(|owner| (owner.flow, more)));
+        gone.grown.extend(owner.map(|owner| (owner, more)));
     }
 
     fn dequeue(&mut self, cx: &mut Cx<'_>, gone: &mut Gone) -> Dequeued {

@@ -37,9 +37,10 @@ impl Stack {
     /// What a queueing discipline gave up or let go without its owner: counted, and told to whom it concerns.
     pub(super) fn carry_out(&mut self, dev: DeviceId) {
         let mut gone = core::mem::take(&mut self.links[usize::from(dev.0)].gone);
-        for (flow, more) in gone.grown.drain(..) {
-            if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(flow.socket).map(|e| &mut e.socket) {
-                conn.on_cut(more);
+        for (owner, more) in gone.grown.drain(..) {
+            let id = owner.flow.socket;
+            if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|e| &mut e.socket) {
+                conn.on_cut(&self.env.cx(self.now, Some(id)), owner, more);
             }
         }
         for owner in gone.released.drain(..) {

@@ -28,6 +28,26 @@ fn a_packet_has_headers_for_each_segment_and_one_without_payload_too() {
 }
 
 #[test]
+fn pieces_count_as_what_each_of_them_is() {
+    // Selective acknowledgements have made three of two segments, and half the MSS makes six of three.
+    for (payload, pieces) in [(2_800, [933, 933, 934].as_slice()), (4_344, &[724; 6])] {
+        let mut q = QueueAware::new(us(0), SIZES);
+        q.on_sent(us(0), 1_000, SIZES, us(0));
+        q.on_sent(us(0), payload, SIZES, us(0));
+        q.on_cut(us(0), payload, pieces.iter().copied());
+        assert_eq!(q.queued(), 1_052 + u64::from(payload) + pieces.len() as u64 * 52);
+        let left = pieces.iter().filter(|&&piece| q.on_left(us(1), piece)).count();
+        assert_eq!((left, q.queued()), (0, 1_052), "the other one still stands");
+    }
+    // In longer ones than they have become each piece is two: as many as it counted for.
+    let mut q = QueueAware::new(us(0), Sizes { mss: 700, headers: 52 });
+    q.on_sent(us(0), 700, Sizes { mss: 700, headers: 52 }, us(0));
+    q.on_sent(us(0), 2_100, SIZES, us(0));
+    q.on_cut(us(0), 2_100, [1_050; 2].into_iter());
+    assert_eq!(q.queued(), 752 + 2_100 + 4 * 52);
+}
+
+#[test]
 fn eight_completions_and_four_milliseconds_make_an_estimate() {
     // 10 Mbit/s: eight completions take longer than 4 ms.
     assert_eq!(run(1_200, 2, 7).0.rate(us(7 * 1_200)), None);

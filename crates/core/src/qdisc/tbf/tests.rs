@@ -72,7 +72,7 @@ fn a_super_packet_larger_than_the_bucket_is_cut_and_one_that_cannot_be_is_refuse
     let mut owners = Vec::new();
     rig.q.each(&mut |p| owners.extend(p.owner));
     assert_eq!(owners, owner.cut(7, 6 * PACKET_CHARGE).collect::<Vec<_>>(), "each has its share");
-    assert_eq!(core::mem::take(&mut rig.gone.grown), [(owner.flow, 6 * PACKET_CHARGE)]);
+    assert_eq!(core::mem::take(&mut rig.gone.grown), [(owner, 6 * PACKET_CHARGE)]);
     assert_eq!(rig.drain().len(), 7);
     let mut fits = packet(1, 0, 4_000, START);
     (fits.offload.gso, fits.offload.gso_size) = (GsoKind::Tcp4, 1_460);

@@ -583,8 +583,9 @@ impl Conn {
     }
 
     /// A queue below has cut a packet into several, whose headers are charged `more` bytes together.
-    pub const fn on_cut(&mut self, more: u32) {
+    pub fn on_cut(&mut self, cx: &Cx<'_>, owner: Owner, more: u32) {
         self.out.credit.charge(more);
+        self.queue_cut(cx, owner, more);
     }
 
     /// The pace or small queues let the flow go on, in the states in which Linux has it do so (`tcp_tsq_write`): what a connection that was

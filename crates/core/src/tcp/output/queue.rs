@@ -36,6 +36,9 @@ pub(in crate::tcp) struct Followed {
     since: Instant,
     /// Its charge while it stands there alone, without the pieces that have left, and nobody follows it; 0 for none.
     alone: u32,
+    /// Payload of it that has left, and whether anything has: pieces that found no room have not.
+    passed: u32,
+    left: bool,
     /// What its segments were then: the MSS may have changed since.
     sizes: Sizes,
     /// Packets that went down before the setting was switched on.
@@ -59,18 +62,27 @@ impl Followed {
         }
     }
 
-    /// A packet that stood alone has left, or a piece of it, and with the last what it was below for is known.
+    /// A packet that stood alone has left, or a piece of it, and with the last what it was below for is known. Any piece may be given up
+    /// before (`dropped`): the last that leaves need not be the packet's end.
     fn left_alone(&mut self, now: Instant, owner: Owner, dropped: bool) {
-        if !owner.is_end() {
-            // What is there still is its rest.
-            self.alone = self.alone.saturating_sub(owner.charge.saturating_sub(PACKET_CHARGE));
+        if self.alone == 0 {
             return;
         }
-        if core::mem::take(&mut self.alone) == 0 || dropped {
+        let payload = owner.charge.saturating_sub(PACKET_CHARGE);
+        if !dropped {
+            (self.passed, self.left) = (self.passed + payload, true);
+        }
+        // What is there still is its rest.
+        self.alone = self.alone.saturating_sub(payload);
+        if self.alone > PACKET_CHARGE {
             return;
         }
-        let payload = owner.whole.saturating_sub(PACKET_CHARGE);
-        let (bytes, busy_ns) = (self.sizes.ip_bytes(payload), now.nanos_since(self.since));
+        self.alone = 0;
+        if !core::mem::take(&mut self.left) {
+            return;
+        }
+        let (bytes, busy_ns) =
+            (self.sizes.ip_bytes(core::mem::take(&mut self.passed)), now.nanos_since(self.since));
         let standing = u32::from(self.met);
         self.memory.add(now, Period { bytes, busy_ns, left: 1, standing, elapsed_ns: 0 });
     }
@@ -164,6 +176,7 @@ impl Conn {
                 followed.close(cx.now);
                 (followed.alone, followed.sizes, followed.since) = (charge, sizes, departure.max(cx.now));
                 (followed.open, followed.met) = (true, followed.backlog);
+                (followed.passed, followed.left) = (0, false);
                 return;
             }
             let since = if followed.alone > 0 { followed.since.min(cx.now) } else { cx.now };
@@ -198,6 +211,20 @@ impl Conn {
             None => followed.left_alone(cx.now, owner, dropped),
         }
         false
+    }
+
+    /// A packet there became several, each of which counts as what it is: they were cut where the MSS of then says, and the account's segments may be
+    /// longer or shorter.
+    pub(super) fn queue_cut(&mut self, cx: &Cx<'_>, owner: Owner, more: u32) {
+        let Some(followed) = &mut self.rest.queue else { return };
+        if let Some(queue) = followed.estimate.as_mut().filter(|_| followed.strangers == 0) {
+            let pieces = owner.cut(more / PACKET_CHARGE + 1, more);
+            queue.on_cut(
+                cx.now,
+                owner.charge - PACKET_CHARGE,
+                pieces.map(|piece| piece.charge - PACKET_CHARGE),
+            );
+        }
     }
 
     /// The newest did not get into the queue.
@@ -246,5 +273,52 @@ impl Conn {
     fn sizes(&self) -> Sizes {
         let headers = if self.tuple.is_v6() { HEADERS_V6 } else { HEADERS_V4 };
         Sizes { mss: self.mss(), headers: headers + self.peer.data_option_bytes() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{FlowId, SocketId};
+
+    /// Three segments stand alone, and have been cut.
+    fn alone() -> (Followed, [Owner; 3]) {
+        let sizes = Sizes { mss: 1_000, headers: 40 };
+        let charge = 3_000 + PACKET_CHARGE;
+        let flow = FlowId::of(SocketId::default());
+        let mut pieces = Owner::new(flow, charge).cut(3, 2 * PACKET_CHARGE);
+        let pieces = core::array::from_fn(|_| pieces.next().expect("three"));
+        (Followed { alone: charge, sizes, met: true, ..Followed::default() }, pieces)
+    }
+
+    #[test]
+    fn a_packet_alone_is_what_stands_of_it_whichever_piece_found_no_room() {
+        for refused in 0..3 {
+            let (mut followed, pieces) = alone();
+            followed.left_alone(Instant::ZERO, pieces[refused], true);
+            let mut stands = 2_000 + PACKET_CHARGE;
+            for (i, piece) in pieces.into_iter().enumerate().filter(|(i, _)| *i != refused) {
+                assert_eq!((followed.alone, followed.memory), (stands, Memory::default()), "before {i}");
+                followed.left_alone(Instant::from_millis(5), piece, false);
+                stands -= 1_000;
+            }
+            let mut memory = Memory::default();
+            let busy_ns = 5_000_000;
+            let period = Period { bytes: 2_080, busy_ns, left: 1, standing: 1, elapsed_ns: 0 };
+            memory.add(Instant::from_millis(5), period);
+            assert_eq!((followed.alone, followed.memory), (0, memory), "without {refused}, which never left");
+        }
+    }
+
+    #[test]
+    fn of_what_never_left_nothing_is_remembered() {
+        let (mut followed, pieces) = alone();
+        pieces.into_iter().for_each(|piece| followed.left_alone(Instant::from_millis(5), piece, true));
+        assert_eq!((followed.alone, followed.memory), (0, Memory::default()));
+        // A FIN by itself.
+        let owner = Owner::new(FlowId::of(SocketId::default()), PACKET_CHARGE);
+        let mut followed = Followed { alone: PACKET_CHARGE, ..Followed::default() };
+        followed.left_alone(Instant::from_millis(5), owner, false);
+        assert!(followed.alone == 0 && !followed.memory.is_empty());
     }
 }
