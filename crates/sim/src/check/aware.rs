@@ -9,18 +9,45 @@ use lowwater_core::tcp::{Bounds, OwnQueue, SentPacket};
 const PACKET_CHARGE: u32 = 1_280;
 const OPTIONS_MOST: u64 = 40;
 
-/// What the host knows to be below a flow: of each packet the IP bytes, as the segments that it becomes, and the charge.
+/// A packet below a flow, or a piece of one that a queue has cut.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    /// IP bytes, as the segments that it becomes.
+    bytes: u32,
+    charge: u32,
+    /// What the flow paid for the packet that ends with this; 0 where more pieces of it follow.
+    whole: u32,
+}
+
+impl Packet {
+    /// Payload; that of a piece is its share of the packet's.
+    fn payload(self) -> u64 {
+        self.charge.saturating_sub(PACKET_CHARGE).into()
+    }
+
+    /// Segments of it where a full one has so much.
+    fn segs(self, mss: u64) -> u64 {
+        self.payload().div_ceil(mss.max(1)).max(1)
+    }
+
+    /// It has not been cut: a piece is charged less than its packet was.
+    const fn is_one(self) -> bool {
+        self.charge == self.whole
+    }
+}
+
+/// What the host knows to be below a flow, in the order in which it leaves.
 #[derive(Clone, Debug, Default)]
 pub struct Below {
-    packets: Vec<(u32, u32)>,
+    packets: Vec<Packet>,
     /// Those of them that have not reached the device, or need not have waited.
     held: usize,
 }
 
 impl Below {
-    /// A packet of so many IP bytes is there.
-    pub fn add(&mut self, bytes: u32, charge: u32) {
-        self.packets.push((bytes, charge));
+    /// A packet of so many IP bytes is there. `paid` is its charge, and what the flow paid for the packet that ends with it.
+    pub fn add(&mut self, bytes: u32, (charge, whole): (u32, u32)) {
+        self.packets.push(Packet { bytes, charge, whole });
     }
 
     /// A packet is held before the device, or went there before its time as it may.
@@ -37,17 +64,22 @@ impl Below {
     /// Charge of the largest.
     #[must_use]
     pub fn largest(&self) -> u64 {
-        self.packets.iter().map(|(_, charge)| *charge).max().unwrap_or_default().into()
+        self.packets.iter().map(|packet| packet.charge).max().unwrap_or_default().into()
     }
 
-    fn bytes(&self) -> u64 {
-        self.packets.iter().map(|(bytes, _)| u64::from(*bytes)).sum()
+    /// Their bytes where a full segment has so much payload, and each so much of headers.
+    fn in_segments_of(&self, (mss, headers): (u64, u64)) -> u64 {
+        self.packets.iter().map(|packet| packet.payload() + packet.segs(mss) * headers).sum()
     }
 
-    /// Their payload, and the segments that they are where a full one has so much.
-    fn in_segments_of(&self, mss: u64) -> (u64, u64) {
-        let payload = self.packets.iter().map(|(_, charge)| u64::from(charge.saturating_sub(PACKET_CHARGE)));
-        payload.fold((0, 0), |(sum, segs), bytes| (sum + bytes, segs + bytes.div_ceil(mss.max(1)).max(1)))
+    /// Packets that stand here whole, each with its pieces; pieces of others are told by themselves.
+    fn runs(&self) -> impl Iterator<Item = &[Packet]> {
+        let all = self.packets.chunk_by(|one, next| one.whole == 0 && !next.is_one());
+        all.flat_map(|run| {
+            let charge: u32 = run.iter().map(|packet| packet.charge).sum();
+            let paid = run.last().map_or(0, |last| last.whole) + (run.len() as u32 - 1) * PACKET_CHARGE;
+            run.chunks(if charge == paid { run.len() } else { 1 })
+        })
     }
 }
 
@@ -82,28 +114,45 @@ impl Side<'_> {
 }
 
 /// The account of a flow's own queue is of what is `below` it: as the account counts exactly, whose segment stays as long as it was when the queue was
-/// last empty. On the wire there is no less, where the segments were no longer, and no more than these and selective acknowledgements explain.
+/// last empty, and in which what was cut is so many segments of equal shares. On the wire each packet has no less, where the segments were no longer,
+/// and no more than these and selective acknowledgements explain. But for two:
 ///
-/// Not asked above a queue that cuts packets or a device that keeps nothing, nor where the path's MTU is probed for: what is cut, and a probe, is one
-/// segment below and may be several in the account, and such a device is no queue.
+/// - the `probe` of the path's MTU, which has no such acknowledgements, is one segment there and several in the account;
+/// - a piece whose packet is not all here is one segment, whatever its share.
+///
+/// Not asked above a device that keeps nothing, which is no queue.
 ///
 /// # Errors
 /// The account is of something else.
-pub fn balances(now: Side<'_>, below: &Below) -> Result<(), String> {
+pub fn balances(now: Side<'_>, below: &Below, probes: bool) -> Result<(), String> {
     let Some(queue) = now.queue else { return Ok(()) };
-    let (mss, headers) = now.flow.pace.segment;
-    let own_mss = queue.segment.saturating_sub(headers.into());
-    let (payload, segs) = below.in_segments_of(own_mss);
-    let is = payload + segs * u64::from(headers);
+    let (mss, headers) = (u64::from(now.flow.pace.segment.0), u64::from(now.flow.pace.segment.1));
+    let own_mss = queue.segment.saturating_sub(headers);
+    let is = below.in_segments_of((own_mss, headers));
     if queue.bytes != is {
         return Err(format!("has {is} bytes below, in its account {}: {below:?}, {now:?}", queue.bytes));
     }
+    if own_mss != mss {
+        return Ok(());
+    }
     // Segments with selective acknowledgements are shorter, so that there may be more of them.
-    let (_, shorter) = below.in_segments_of(own_mss.saturating_sub(OPTIONS_MOST));
-    let most = payload + shorter * (u64::from(headers) + OPTIONS_MOST);
-    let wire = below.bytes();
-    if own_mss == u64::from(mss) && !(is..=most).contains(&wire) {
-        return Err(format!("has {wire} bytes below, in its account {is}: {below:?}, {now:?}"));
+    let shorter = (own_mss.saturating_sub(OPTIONS_MOST), headers + OPTIONS_MOST);
+    let of =
+        |run: &[Packet], (mss, headers)| run.iter().map(|one| one.payload() + one.segs(mss) * headers).sum();
+    for run in below.runs() {
+        let wire: u64 = run.iter().map(|one| u64::from(one.bytes)).sum();
+        let [least, most]: [u64; 2] = [of(run, (own_mss, headers)), of(run, shorter)];
+        let explained = match run {
+            [one] if one.is_one() => {
+                let probe = probes && one.payload() > own_mss && wire == one.payload() + headers;
+                probe || (least..=most).contains(&wire)
+            }
+            [_] => (headers..=own_mss + headers).contains(&wire),
+            _ => (least..=most).contains(&wire),
+        };
+        if !explained {
+            return Err(format!("has {run:?} below, in its account {least} bytes: {below:?}, {now:?}"));
+        }
     }
     Ok(())
 }
@@ -162,10 +211,15 @@ mod tests {
     const NEW: SentPacket = packet(FLOW.nxt, 1);
     const AGAIN: SentPacket = packet(FLOW.una, 1);
 
+    /// For a packet of so much payload.
+    const fn paid(payload: u32) -> (u32, u32) {
+        (payload + PACKET_CHARGE, payload + PACKET_CHARGE)
+    }
+
     /// Each a segment with timestamps.
     fn packets_of(lengths: impl IntoIterator<Item = u32>) -> Below {
         let mut below = Below::default();
-        lengths.into_iter().for_each(|bytes| below.add(bytes, bytes - 52 + PACKET_CHARGE));
+        lengths.into_iter().for_each(|bytes| below.add(bytes, paid(bytes - 52)));
         below
     }
 
@@ -209,28 +263,28 @@ mod tests {
     fn the_account_is_of_what_is_below() {
         let is = |bytes, segment, below: &Below| {
             let queue = Some(OwnQueue { bytes, segment, ..queue(10) });
-            balances(Side { flow: &FLOW, queue, late: Duration::ZERO }, below).is_ok()
+            balances(Side { flow: &FLOW, queue, late: Duration::ZERO }, below, false).is_ok()
         };
         let of = |bytes| [bytes - 1, bytes, bytes + 1];
         let two = packets_of([1_500, 152]);
         assert_eq!(of(1_652).map(|n| is(n, 1_500, &two)), [false, true, false], "both ways");
         // A packet of two segments is as many headers; a FIN is one.
         let mut double = packets_of([52]);
-        double.add(2 * 1_500, 2 * 1_448 + PACKET_CHARGE);
+        double.add(2 * 1_500, paid(2 * 1_448));
         assert_eq!(of(3_052).map(|n| is(n, 1_500, &double)), [false, true, false]);
         // In the account a segment is as long as it was: there are three of 1,000 bytes, or one.
         assert!(is(2 * 1_448 + 3 * 52 + 52, 1_052, &double) && is(2 * 1_448 + 52 + 52, 9_000, &double));
         // The headers on the wire are those, or have selective acknowledgements.
         let wire = |bytes| {
             let mut below = Below::default();
-            below.add(bytes, 100 + PACKET_CHARGE);
+            below.add(bytes, paid(100));
             is(152, 1_500, &below)
         };
         assert_eq!([151, 152, 192, 193].map(wire), [false, true, true, false]);
         // A full segment with them is two, one of which has what found no room.
         let full = |bytes| {
             let mut below = Below::default();
-            below.add(bytes, 1_448 + PACKET_CHARGE);
+            below.add(bytes, paid(1_448));
             is(1_500, 1_500, &below)
         };
         assert_eq!(
@@ -238,6 +292,29 @@ mod tests {
             [false, true, true, false]
         );
         assert!(is(0, 1_500, &Below::default()) && !is(1, 1_500, &Below::default()));
+    }
+
+    #[test]
+    fn what_was_cut_is_its_pieces_and_a_probe_one_segment() {
+        let is = |bytes, probes, packets: &[(u32, (u32, u32))]| {
+            let mut below = Below::default();
+            packets.iter().for_each(|(wire, paid)| below.add(*wire, *paid));
+            let queue = Some(OwnQueue { bytes, ..queue(10) });
+            balances(Side { flow: &FLOW, queue, late: Duration::ZERO }, &below, probes).is_ok()
+        };
+        // Two segments and 100 bytes, whose shares are equal.
+        let (whole, shares) = (2_996 + PACKET_CHARGE, [998, 999, 999].map(|share| share + PACKET_CHARGE));
+        let pieces = |last| [(1_500, (shares[0], 0)), (1_500, (shares[1], 0)), (last, (shares[2], whole))];
+        assert_eq!([3_151, 3_152].map(|bytes| is(bytes, false, &pieces(152))), [false, true]);
+        assert_eq!([151, 192, 273].map(|last| is(3_152, false, &pieces(last))), [false, true, false]);
+        // Of some that have left or found no room the lengths are not known, but that each is a segment.
+        let rest = |bytes, last| is(bytes, false, &pieces(last)[1..]);
+        assert!(rest(1_998 + 104, 152) && !rest(1_998 + 52, 152) && !rest(1_998 + 104, 1_501));
+        let two = [pieces(152)[0], (300, paid(248))];
+        assert!(is(998 + 52 + 300, false, &two), "the end that found no room is not another packet");
+        // A segment that is longer than one.
+        let probe = |wire, probes| is(2_000 + 104, probes, &[(wire, paid(2_000))]);
+        assert_eq!([probe(2_052, true), probe(2_052, false), probe(2_053, true)], [true, false, false]);
     }
 
     #[test]

@@ -70,9 +70,10 @@ struct Rules {
     aware: Option<Duration>,
     /// A queue cuts packets, each part of which is charged as a packet.
     cuts: bool,
-    /// The account of a flow's own queue is what the host knows to be below: not above a device that keeps nothing, which is no queue, and not
-    /// where the path's MTU is probed for, since a probe is one segment, and its account that of several.
+    /// The account of a flow's own queue is what the host knows to be below: not above a device that keeps nothing, which is no queue.
     balances: bool,
+    /// The path's MTU is probed for.
+    probes: bool,
 }
 
 impl Standing {
@@ -94,7 +95,8 @@ impl Standing {
                 all: sysctl.tcp_limit_output_all,
                 aware: sysctl.tcp_queue_aware.then(|| core.lateness()),
                 cuts,
-                balances: core.keeps() && sysctl.tcp_mtu_probing == 0 && !cuts,
+                balances: core.keeps(),
+                probes: sysctl.tcp_mtu_probing != 0,
             },
         }
     }
@@ -142,7 +144,7 @@ impl Standing {
             // With each eighth packet: it is a walk over all that waits, and an account that is wrong once stays so while the queue lasts.
             let eighth = was.pace.handed / 8 != now.pace.handed / 8;
             if eighth && after.queue.is_some() && self.rules.balances {
-                aware::balances(after, &below(*id)).map_err(named)?;
+                aware::balances(after, &below(*id), self.rules.probes).map_err(named)?;
             }
             // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
             if self.rules.below(was, now, 0).is_err() && !found_one(was, now, packets.last(), sent(*id, 0)) {
@@ -260,8 +262,15 @@ mod tests {
         pace: Pace { rate: 0, gso: (65_536, 64), handed: 0, ..sample::PACE },
         ..sample::FLOW
     };
-    const RULES: Rules =
-        Rules { fin_passes: false, cap: 1 << 20, all: false, aware: None, cuts: false, balances: true };
+    const RULES: Rules = Rules {
+        fin_passes: false,
+        cap: 1 << 20,
+        all: false,
+        aware: None,
+        cuts: false,
+        balances: true,
+        probes: false,
+    };
 
     #[test]
     fn a_look_is_paid_for_by_turns_that_go_by() {
@@ -298,7 +307,7 @@ mod tests {
             let paces = &mut Paces::default();
             let below = |_| {
                 let mut below = Below::default();
-                below.add(760, 2_000);
+                below.add(760, (2_000, 2_000));
                 below
             };
             standing(flows).after(&before, Instant::ZERO, paces, below, sent)

@@ -82,8 +82,8 @@ struct Account {
     refunded: u64,
     /// Credit that the device must still give back, by flow.
     owed: BTreeMap<SocketId, u64>,
-    /// IP bytes and charge of each packet of a flow in the device, oldest first.
-    packets: BTreeMap<SocketId, VecDeque<(u32, u32)>>,
+    /// IP bytes and owner of each packet of a flow in the device, oldest first.
+    packets: BTreeMap<SocketId, VecDeque<(u32, Owner)>>,
     /// IP bytes of a flow that the device has told to have left.
     left: BTreeMap<SocketId, u64>,
     /// Ends and IP bytes of the first pieces of a packet that was cut before the device, between which nothing stands: the last has the owner.
@@ -108,10 +108,10 @@ impl Account {
     fn charge(&mut self, owner: Option<Owner>, bytes: u32, ends: Option<Ends>) {
         let bytes = self.pieces_before(ends) + bytes;
         self.cut = ends.filter(|_| owner.is_none()).map(|ends| (ends, bytes));
-        if let Some(Owner { flow, charge, .. }) = owner {
+        if let Some(owner @ Owner { flow, charge, .. }) = owner {
             let id = flow.socket;
             self.charged += u64::from(charge);
-            self.packets.entry(id).or_default().push_back((bytes, charge));
+            self.packets.entry(id).or_default().push_back((bytes, owner));
             *self.owed.entry(id).or_default() += u64::from(charge);
         }
     }
@@ -273,7 +273,7 @@ impl Host {
     #[must_use]
     pub fn below(&self) -> BTreeMap<SocketId, u64> {
         let sum =
-            |packets: &VecDeque<(u32, u32)>| packets.iter().map(|(len, _)| u64::from(*len)).sum::<u64>();
+            |packets: &VecDeque<(u32, Owner)>| packets.iter().map(|(len, _)| u64::from(*len)).sum::<u64>();
         let mut below: BTreeMap<_, _> = self.account.packets.iter().map(|(id, p)| (*id, sum(p))).collect();
         for credit in self.core.stack().credits() {
             *below.entry(credit.socket).or_default() += credit.held_bytes;
@@ -515,7 +515,7 @@ fn below(core: &Core, account: &Account) -> BTreeMap<SocketId, Below> {
     let mut all: BTreeMap<_, Below> = BTreeMap::new();
     for (id, packets) in &account.packets {
         let below = all.entry(*id).or_default();
-        packets.iter().for_each(|(bytes, charge)| below.add(*bytes, *charge));
+        packets.iter().for_each(|(bytes, owner)| below.add(*bytes, (owner.charge, owner.whole)));
     }
     // The device may have said "not now" between two pieces.
     let mut first = true;
@@ -523,7 +523,7 @@ fn below(core: &Core, account: &Account) -> BTreeMap<SocketId, Below> {
         let before = if first { account.pieces_before(segments::data_of(packet)) } else { 0 };
         first = false;
         let below = all.entry(owner.flow.socket).or_default();
-        below.add(before + bytes, owner.charge);
+        below.add(before + bytes, (owner.charge, owner.whole));
         below.hold();
     });
     for id in &account.control {
