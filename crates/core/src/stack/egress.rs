@@ -154,6 +154,7 @@ impl Stack {
     pub(super) fn send_now(&mut self, id: SocketId, next: Next) {
         let reachable = self.refresh_path(id);
         let Some(dev) = self.sockets.get(id).map(|entry| self.device_of(entry)) else { return };
+        let was = self.watched(id);
         let caps = PathCaps { reachable, ..self.links[usize::from(dev.0)].path_caps() };
         while let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
             let out = next(conn, &mut self.env.cx(self.now, Some(id)), &caps);
@@ -161,6 +162,7 @@ impl Stack {
                 break;
             }
         }
+        self.watch_early(id, was);
     }
 
     /// Data that nobody will read is answered with `reset` and ends its connection, once that has sent what the same segment's

@@ -24,6 +24,7 @@ mod sockstat;
 mod syncookie;
 mod tcp;
 mod udp;
+mod watch;
 
 pub use crate::socket::{Decision, Event, IcmpHeard, ListenAddr, ListenOptions, RequestId};
 pub use flows::Flows;
@@ -31,6 +32,7 @@ pub use ledger::FlowCredit;
 pub use query::{Queues, covers};
 pub use report::{Report, SocketKind, SocketReport};
 pub use sockstat::Sockstat;
+pub use watch::{DataPacket, Early, Turn as SctpTurn, Witnessed};
 
 use crate::base::hash::KeyedState;
 use crate::base::{DeviceId, Error, Instant, Slab, SocketId, Sysctl};
@@ -104,6 +106,8 @@ struct Down {
     outbox: Outbox,
     /// The packet of a flow on its way to a queue.
     handing: Option<Handing>,
+    /// What a checker will ask for; `None` where there is none.
+    watch: Option<Vec<Witnessed>>,
 }
 
 /// Packets that were received and wait to be processed as one batch.

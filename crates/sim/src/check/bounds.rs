@@ -2,7 +2,7 @@
 //! more below it than small queues do, nor too large a packet among that (docs/transmit-path.md): by what the stack says of each connection before and after a turn.
 //!
 //! What a single segment lets go before its turn (`Stack::send_now`) leaves between two turns: it counts among what is in flight and below with the
-//! next one of its flow, and nobody looks at its pace and size, nor whether it asked its own queue.
+//! next one of its flow. At its pace and size, and whether it asked its own queue, [`early`](super::early) looks.
 use super::aware::{self, Below, Side};
 use super::pace::{self, Paces, in_order};
 use super::size::Sizes;

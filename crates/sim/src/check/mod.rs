@@ -6,11 +6,13 @@ pub mod chunks;
 pub mod clock;
 pub mod conservation;
 pub mod credit;
+pub mod early;
 pub mod liveness;
 pub mod lowat;
 pub mod memory;
 pub mod messages;
 pub mod pace;
+pub mod paths;
 #[cfg(test)]
 mod sample;
 pub mod segments;

@@ -7,8 +7,11 @@ use crate::app::{App, Io};
 use crate::check::aware::Below;
 use crate::check::bounds::{self, Standing, Turns};
 use crate::check::chunks::{self, Chunks, Habits};
+use crate::check::early::Ground;
 use crate::check::pace::Paces;
+use crate::check::paths::{self, Paths};
 use crate::check::segments::{self, Segments};
+use crate::check::size::Sizes;
 use crate::check::{Departure, Ledger};
 use crate::edit::wire_size;
 use crate::link::{Pipe, Submitted};
@@ -20,6 +23,7 @@ use lowwater_core::base::{DropWhy, Instant, Rng, SocketId, Sysctl};
 use lowwater_core::device::{DeviceCaps, Submit};
 use lowwater_core::packet::{Owner, Packet};
 use lowwater_core::socket::Event;
+use lowwater_core::stack::Witnessed;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -156,8 +160,9 @@ struct Watch {
     cuts: bool,
     /// The turns after which bounds of connections are looked at.
     turns: Turns,
-    /// When connections may go on by their pace.
+    /// When connections may go on by their pace, and paths of associations.
     paces: Paces,
+    paths: Paths,
 }
 
 impl Host {
@@ -166,6 +171,9 @@ impl Host {
         let mut core = Core::new(seed, spec.sysctl, now);
         if journal {
             core.record();
+        }
+        if segments::WATCHED {
+            core.stack_mut().watch();
         }
         let mtu = spec.caps.mtu;
         core.add_device(now, spec.caps);
@@ -196,6 +204,7 @@ impl Host {
                 cuts: spec.qdisc.starts_with("tbf"),
                 turns: Turns::default(),
                 paces: Paces::default(),
+                paths: Paths::default(),
             },
         }
     }
@@ -331,6 +340,7 @@ impl Host {
                 self.core.receive(now, packet);
             }
             self.core.flush(now);
+            self.look_back(now, outside);
         }
         if self.core.next_deadline().is_some_and(|t| t <= now) {
             self.core.handle_timeout(now);
@@ -405,7 +415,7 @@ impl Host {
         let looks = segments::WATCHED && self.watch.turns.is_due();
         let before = looks.then(|| Standing::of(&self.core, now, self.watch.cuts));
         let Self { core, account, watch, .. } = self;
-        let Watch { segments, chunks, cuts, turns, paces } = watch;
+        let Watch { segments, chunks, cuts, turns, paces, .. } = watch;
         let holds = segments::WATCHED && core.holds_back();
         account.control.clear();
         let Outside { pipe, capture, host, ledger, .. } = outside;
@@ -458,6 +468,7 @@ impl Host {
         for (name, wrong) in [(segments::NAME, segments.wrong(whole)), (chunks::NAME, chunks.wrong(whole))] {
             ledger.check(name, now, wrong.map_err(|what| format!("host {host}: {what}")));
         }
+        self.look_back(now, outside);
         self.stopped |= done.stopped;
         let progress = done.packets > 0 || done.more;
         if !progress
@@ -468,6 +479,30 @@ impl Host {
             outside.ledger.fail("driver", now, "needs_transmit stays true though transmit has nothing to do");
         }
         progress
+    }
+
+    /// What went down where nobody could look before and after, since the last time.
+    fn look_back(&mut self, now: Instant, outside: &mut Outside<'_>) {
+        let witnessed = if segments::WATCHED { self.core.stack_mut().witnessed() } else { Vec::new() };
+        let Self { core, account, watch, .. } = self;
+        for witnessed in &witnessed {
+            let (name, kept) = match witnessed {
+                Witnessed::Early(early) => {
+                    let sizes = Sizes::of(core.stack().sysctl());
+                    let ground = Ground { sizes, late: core.lateness(), holds: core.holds_back() };
+                    let held = || below(core, account).get(&early.socket).map_or(0, Below::held);
+                    let kept = ground.keeps(early, now, &mut watch.paces, held);
+                    (bounds::NAME, kept.map_err(|what| format!("{:?} {what}", early.socket)))
+                }
+                Witnessed::Turn(turn) => {
+                    watch.paths.turn(turn);
+                    continue;
+                }
+                Witnessed::Data(packet) => (paths::NAME, watch.paths.keeps(now, packet)),
+            };
+            let kept = kept.map_err(|what| format!("host {}: {what}", outside.host));
+            outside.ledger.check(name, now, kept);
+        }
     }
 
     fn dispatch(&mut self, now: Instant, event: Event, outside: &mut Outside<'_>) {

@@ -292,6 +292,12 @@ impl Assoc {
         (charge, depart_at)
     }
 
+    /// One packet of what goes again may leave whatever window and pace say (RFC 9260 section 7.2.4, rule 3); for checkers.
+    #[must_use]
+    pub const fn may_send_fast(&self) -> bool {
+        self.tx.fast
+    }
+
     /// The turn is over: the next packets ask the pacer again.
     pub fn end_train(&mut self) {
         for (_, path) in self.paths.iter_mut() {

@@ -21,6 +21,7 @@ const ECT0: u8 = 2;
 impl Stack {
     pub(in crate::stack) fn sctp_turn(&mut self, id: SocketId, budget: usize) -> usize {
         self.sctp_refresh(id);
+        self.watch_turn(id);
         let (mut next, mut sent) = (None, 0);
         while sent < budget {
             let Some(mut out) = next.take().or_else(|| self.sctp_next(id)) else { break };
@@ -177,6 +178,7 @@ impl Stack {
 
     pub(super) fn send_sctp(&mut self, id: SocketId, out: Outgoing) {
         self.sctp_record_out(id, &out);
+        self.watch_chunks(id, &out);
         let Some(Socket::Sctp(sctp)) = self.sockets.get_mut(id).map(|e| &mut e.socket) else { return };
         let flow = FlowId { socket: id, path: sctp.assoc.paths().get(out.path).number() };
         let owner = (out.charge > 0).then(|| Owner::new(flow, out.charge));
