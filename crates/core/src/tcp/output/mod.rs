@@ -58,8 +58,11 @@ impl Conn {
                 }
             }
         }
-        if core::mem::take(&mut self.out.probe) && self.needs_probe() {
-            return Some(self.window_probe(cx));
+        if core::mem::take(&mut self.out.probe)
+            && self.needs_probe()
+            && let Some(probe) = self.window_probe(cx)
+        {
+            return Some(probe);
         }
         if core::mem::take(&mut self.out.keepalive) {
             return Some(self.keepalive_probe(cx));
