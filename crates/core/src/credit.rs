@@ -17,7 +17,8 @@ pub struct Credit {
 /// What the limit depends on. Each field is a fact about the flow or about the packet that wants to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Charge of the packet, as it will really go out: after it was split to its size (docs/transmit-path.md, "Autosizing").
+    /// Charge of the packet, as it will really go out: after it was split to its size (docs/transmit-path.md, "Autosizing"). Of what goes again,
+    /// that of the record as it lies in the queue, which is split later.
     pub charge: u32,
     /// Pacing rate in bytes per second; computed for unpaced flows too.
     pub pacing_rate: u64,

@@ -147,10 +147,14 @@ impl Standing {
                 aware::balances(after, &below(*id), self.rules.probes).map_err(named)?;
             }
             // Which packet is the largest is known by a walk over all that wait: it is asked where that matters.
-            if self.rules.below(was, now, 0).is_err() && !found_one(was, now, packets.last(), sent(*id, 0)) {
+            if self.rules.below(was, now, 0, Asked::default()).is_err()
+                && !found_one(was, now, packets.last(), sent(*id, 0))
+            {
+                let behind = packets.last().and_then(|last| sent(*id, last.at + last.bytes as u64).next());
+                let asked = Asked::of(was, now, &packets, behind);
                 let largest = below(*id).largest();
                 self.rules
-                    .below(was, now, largest)
+                    .below(was, now, largest, asked)
                     .map_err(|over| named(format!("{over}: {was:?}, {now:?}")))?;
             }
         }
@@ -195,16 +199,17 @@ impl Rules {
         rate.max(2 * charge).min(cap)
     }
 
-    /// Where more is below than before, the last packet that was let down found less than the limit. What is sent again has twice the room. One
-    /// packet asks nobody: what a timeout or a tail loss probe sends again, and the probe of the path's MTU with which a turn may begin. Nor does
-    /// one that finds the retransmit queue with one element at the most, whose completion may be late.
-    fn below(&self, was: &Bounds, now: &Bounds, largest: u64) -> Result<(), Over> {
+    /// Where more is below than before, the last packet that was let down found less than the limit. What is sent again has twice the room, by all of
+    /// the record that it is cut from. One packet asks nobody: what a timeout or a tail loss probe sends again, and the probe of the path's MTU with
+    /// which a turn may begin. Nor does one that finds the retransmit queue with one element at the most, whose completion may be late.
+    fn below(&self, was: &Bounds, now: &Bounds, largest: u64, last: Asked) -> Result<(), Over> {
         let below = u64::from(now.below);
         let parts = u64::from(now.sent.0.wrapping_sub(was.sent.0));
         let charge = if self.cuts { PACKET_MOST + parts * PACKET_CHARGE } else { largest };
-        let limit = self.limit(was, charge).max(self.limit(now, charge));
+        let record = charge.max(last.record);
+        let limit = self.limit(was, record).max(self.limit(now, record));
         let (resent, probes) = (was.sent.1 != now.sent.1, now.probes_mtu && !was.probes_mtu);
-        let limit = if resent { limit.saturating_mul(2) } else { limit };
+        let limit = if last.again { limit.saturating_mul(2) } else { limit };
         let free = charge * (u64::from(resent && was.pace.due) + u64::from(probes));
         // The limit may have fallen under what is below already.
         let asked = limit.saturating_add(charge).max(if probes { u64::from(was.below) + 1 } else { 0 });
@@ -212,6 +217,31 @@ impl Rules {
             return Ok(());
         }
         Err(Over { below, limit, charge })
+    }
+}
+
+/// What small queues were asked for the last packet that went down in a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Asked {
+    /// It had been sent before.
+    again: bool,
+    /// Then the charge of its record, before it was cut from that.
+    record: u64,
+}
+
+impl Asked {
+    /// What the last of `packets` was asked for, which were handed down in their order between `was` and `now`; right `behind` it is what it was cut
+    /// from, if it was cut. Then there are more records by one that nothing new makes up for, but that small ones may have become one.
+    fn of(was: &Bounds, now: &Bounds, packets: &[SentPacket], behind: Option<SentPacket>) -> Self {
+        let Some(last) = packets.last() else { return Self { again: was.sent.1 != now.sent.1, record: 0 } };
+        if last.at >= was.nxt {
+            return Self::default();
+        }
+        let new = packets.iter().filter(|packet| packet.at >= was.nxt).count();
+        let joined = packets.iter().any(|packet| packet.at < was.nxt && packet.segs == 1);
+        let cut = joined || now.records > was.records + new;
+        let rest = behind.filter(|rest| cut && rest.at < was.nxt).map_or(0, |rest| rest.bytes);
+        Self { again: true, record: (last.bytes + rest) as u64 + PACKET_CHARGE }
     }
 }
 
@@ -400,9 +430,38 @@ mod tests {
     }
 
     #[test]
+    fn what_goes_again_asks_by_all_that_it_is_cut_from() {
+        let record = |at, segs: u16, number| SentPacket {
+            at,
+            bytes: 1_000 * usize::from(segs),
+            segs,
+            departs: Instant::ZERO,
+            number,
+        };
+        let again = |records| Bounds { sent: (100, 6), records, ..STILL };
+        let (two, rest) = (record(90_000, 2, 41), record(92_000, 3, 7));
+        let asked = |now: Bounds, packets: &[SentPacket], behind| {
+            let asked = Asked::of(&STILL, &now, packets, behind);
+            (asked.again, asked.record)
+        };
+        assert_eq!(asked(again(4), &[two], Some(rest)), (true, 5_000 + PACKET_CHARGE));
+        assert_eq!(asked(again(3), &[two], Some(rest)), (true, 2_000 + PACKET_CHARGE), "nothing was cut");
+        let new = record(STILL.nxt, 1, 42);
+        assert_eq!(asked(again(4), &[new, two], Some(rest)).1, 2_000 + PACKET_CHARGE, "the fourth is new");
+        // Small ones that became one may hide that another was cut.
+        let one = record(89_000, 1, 40);
+        assert_eq!(asked(again(3), &[one, two], Some(rest)).1, 5_000 + PACKET_CHARGE);
+        assert_eq!(asked(again(4), &[two], Some(new)).1, 2_000 + PACKET_CHARGE, "it was never sent");
+        assert_eq!(asked(again(4), &[two, new], None), (false, 0), "new data is the last");
+        assert_eq!([asked(again(3), &[], None), asked(STILL, &[], None)], [(true, 0), (false, 0)]);
+    }
+
+    #[test]
     fn what_is_below_exceeds_the_limit_by_less_than_a_packet() {
         let now = |below| Bounds { below, sent: (101, 5), ..STILL };
-        let is = |rules: &Rules, now: &Bounds| rules.below(&STILL, now, 2_000).is_ok();
+        let asked = |was: &Bounds, now: &Bounds| Asked { again: now.sent.1 != was.sent.1, record: 2_000 };
+        let below = |rules: &Rules, was: &Bounds, now: &Bounds| rules.below(was, now, 2_000, asked(was, now));
+        let is = |rules: &Rules, now: &Bounds| below(rules, &STILL, now).is_ok();
         assert_eq!(
             (is(&RULES, &now(5_999)), is(&RULES, &now(6_000))),
             (true, false),
@@ -420,16 +479,21 @@ mod tests {
         let again = |below| Bounds { sent: (101, 6), ..now(below) };
         assert_eq!((is(&RULES, &again(9_999)), is(&RULES, &again(10_000))), (true, false));
         let due = Bounds { pace: Pace { due: true, ..STILL.pace }, ..STILL };
-        let asks_nobody = [11_999, 12_000].map(|n| RULES.below(&due, &again(n), 2_000).is_ok());
+        let asks_nobody = [11_999, 12_000].map(|n| below(&RULES, &due, &again(n)).is_ok());
         assert_eq!(asks_nobody, [true, false]);
-        assert!(RULES.below(&due, &now(6_000), 2_000).is_err(), "nothing went again");
+        assert!(below(&RULES, &due, &now(6_000)).is_err(), "nothing went again");
+        // By all of what it was cut from; what is new behind it goes by its own size.
+        let cut = Asked { again: true, record: 9_000 };
+        let of = |asked, n| RULES.below(&STILL, &again(n), 2_000, asked).is_ok();
+        assert_eq!([37_999, 38_000].map(|n| of(cut, n)), [true, false]);
+        assert_eq!([5_999, 6_000].map(|n| of(Asked::default(), n)), [true, false]);
         let probe = |below| Bounds { probes_mtu: true, ..now(below) };
         assert_eq!((is(&RULES, &probe(7_999)), is(&RULES, &probe(8_000))), (true, false));
         let old = Bounds { below: 90_000, ..STILL };
         let most = [now(90_001), again(90_001), probe(92_000), probe(92_001)];
-        let fits = most.map(|now| RULES.below(&old, &now, 2_000).is_ok());
+        let fits = most.map(|now| below(&RULES, &old, &now).is_ok());
         assert_eq!(fits, [false, false, true, false], "such a probe asks nobody, whatever is below");
-        assert_eq!(RULES.below(&old, &now(90_000), 2_000), Ok(()), "nothing was let down");
+        assert_eq!(below(&RULES, &old, &now(90_000)), Ok(()), "nothing was let down");
         let aware = Rules { aware: Some(Duration::from_millis(1)), ..RULES };
         assert!(is(&aware, &now(134_799)) && !is(&aware, &now(134_800)));
         let cuts = Rules { cuts: true, ..RULES };

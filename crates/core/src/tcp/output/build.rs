@@ -114,7 +114,7 @@ impl Conn {
                 self.new_len(cx, head, (mss, max_segs, quota), Hold::Push).ok()
             }),
         };
-        len.is_some_and(|len| self.credit_admits(cx, len as u32, false))
+        len.is_some_and(|len| self.credit_admits(cx, len as u32, None))
     }
 
     fn resends_now(&mut self, cx: &Cx<'_>) -> bool {
@@ -126,8 +126,8 @@ impl Conn {
         let mss = self.mss_now();
         let max_segs = if self.urgent_mode() { 1 } else { self.max_segs_within(cx, mss) };
         self.tx.set_mss(mss);
-        let len = self.tx.resends(&self.path, max_segs, self.window_end());
-        len.is_some_and(|len| self.credit_admits(cx, len, true))
+        let lost = self.tx.resends(&self.path, max_segs, self.window_end());
+        lost.is_some_and(|lost| self.credit_admits(cx, lost.len, Some(lost.record)))
     }
 
     /// The header of data: with what stood before other data came, where that is what lets this one be sent again.

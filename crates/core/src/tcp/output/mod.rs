@@ -212,7 +212,7 @@ impl Conn {
         };
         self.path_gate()?;
         self.pacing_gate(cx.now)?;
-        self.credit_gate(cx, len as u32 + PACKET_CHARGE, false)?;
+        self.credit_gate(cx, len as u32, None)?;
         Ok(self.commit_new(cx, len))
     }
 
@@ -253,7 +253,7 @@ impl Conn {
         let quota = self.cwnd_quota(cx, &head, mss)?.min(max_segs);
         self.autocork_behind(cx)?;
         let len = self.new_len(cx, head, (mss, max_segs, quota), hold)?;
-        if let Err(why) = self.credit_gate(cx, len as u32 + PACKET_CHARGE, false) {
+        if let Err(why) = self.credit_gate(cx, len as u32, None) {
             self.cut_held(cx, len);
             return Err(why);
         }
@@ -342,23 +342,25 @@ impl Conn {
         }
     }
 
-    /// What the limit of small queues follows from.
-    fn credit_ask(&self, cx: &Cx<'_>, charge: u32, retransmission: bool) -> Ask {
+    /// What the limit of small queues follows from: `len` bytes of new data as they were cut, but of what goes again all of its `record`, which is
+    /// cut when small queues have let it go (`tcp_xmit_retransmit_queue`).
+    fn credit_ask(&self, cx: &Cx<'_>, len: u32, record: Option<u32>) -> Ask {
         let paced = self.path.pacing.is_paced();
         Ask {
-            charge,
+            charge: record.unwrap_or(len) + PACKET_CHARGE,
             pacing_rate: self.path.pacing.rate(),
             pacing_shift: PACING_SHIFT,
             // Until Linux 6.15 a paced flow has none.
             cap: (!paced || cx.sysctl.tcp_limit_output_all).then_some(cx.sysctl.tcp_limit_output_bytes),
-            retransmission,
+            retransmission: record.is_some(),
             rtx_single: self.tx.queue_ref().records() <= 1,
         }
     }
 
-    fn credit_gate(&mut self, cx: &mut Cx<'_>, charge: u32, retransmission: bool) -> Result<(), Wait> {
-        let mut ask = self.credit_ask(cx, charge, retransmission);
-        let admits = self.queue_admits(cx, charge);
+    /// `len` bytes may go, which a `record` is cut to where they go again.
+    fn credit_gate(&mut self, cx: &mut Cx<'_>, len: u32, record: Option<u32>) -> Result<(), Wait> {
+        let mut ask = self.credit_ask(cx, len, record);
+        let admits = self.queue_admits(cx, len);
         let (answer, why) = match admits {
             // What is acknowledged has left, whether or not it was told of; else nobody is exempt here.
             Some(false) => {
@@ -390,9 +392,9 @@ impl Conn {
 
     /// [`Self::credit_gate`] would let a packet of `len` bytes pass; nobody waits for what it says. With `tcp_queue_aware` its estimate counts the
     /// question as one of a packet.
-    fn credit_admits(&mut self, cx: &Cx<'_>, len: u32, retransmission: bool) -> bool {
-        let ask = self.credit_ask(cx, len + PACKET_CHARGE, retransmission);
-        match self.queue_admits(cx, ask.charge) {
+    fn credit_admits(&mut self, cx: &Cx<'_>, len: u32, record: Option<u32>) -> bool {
+        let ask = self.credit_ask(cx, len, record);
+        match self.queue_admits(cx, len) {
             Some(false) => self.tx.queue_ref().records() == 0,
             Some(true) => self.out.credit.would_admit(&self.usual_ask(ask)),
             None => self.out.credit.would_admit(&ask),

@@ -129,8 +129,8 @@ impl Conn {
         most.map_or(segments, |most| segments.min(most))
     }
 
-    /// The answer of the queue-aware limit to a packet of so much charge; `None` where it has none, and small queues decide.
-    pub(super) fn queue_admits(&mut self, cx: &Cx<'_>, charge: u32) -> Option<bool> {
+    /// The answer of the queue-aware limit to a packet of so much payload; `None` where it has none, and small queues decide.
+    pub(super) fn queue_admits(&mut self, cx: &Cx<'_>, payload: u32) -> Option<bool> {
         self.rest.queue.as_ref()?;
         let sizes = self.sizes();
         let followed = self.rest.queue.as_deref_mut()?;
@@ -138,12 +138,12 @@ impl Conn {
             let speed = followed.memory.speed(cx.now, sizes)?;
             followed.begin(QueueAware::remembering(followed.since.min(cx.now), sizes, speed), cx.now);
         }
-        followed.estimate.as_mut()?.admits(cx.now, charge - PACKET_CHARGE)
+        followed.estimate.as_mut()?.admits(cx.now, payload)
     }
 
     /// Its own queue has room for a probe of so much payload. Where it has none, what stands there asks the peer as well when it leaves.
     pub(super) fn queue_takes(&mut self, cx: &Cx<'_>, payload: u32) -> bool {
-        self.queue_admits(cx, payload + PACKET_CHARGE) != Some(false)
+        self.queue_admits(cx, payload) != Some(false)
     }
 
     /// What small queues are asked for a packet that its own queue can use: they know the pace, which may be far less than what the queue

@@ -1,7 +1,6 @@
 //! What leaves again: a timeout's first segment, and what is lost, each past its gatekeepers (`__tcp_retransmit_skb`).
 use super::nagle::Hold;
 use crate::base::{Cx, Instant, Wait};
-use crate::credit::PACKET_CHARGE;
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::Outgoing;
@@ -36,7 +35,7 @@ impl Conn {
         self.host_queue_gate(cx, lost.start)?;
         let clock = self.late_clock(cx.now);
         self.pacing_gate(clock.unwrap_or(cx.now))?;
-        self.credit_gate(cx, lost.len + PACKET_CHARGE, true)?;
+        self.credit_gate(cx, lost.len, Some(lost.record))?;
         let resend = self.tx.fit(lost).ok_or(Wait::Empty)?.counted_from(clock);
         let plan = self.tx.commit_retransmit(cx, &mut self.path, &resend).ok_or(Wait::Empty)?;
         if (resend.seq + resend.len).before(self.tx.snd_nxt()) {

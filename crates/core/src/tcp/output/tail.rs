@@ -1,7 +1,6 @@
 //! Tail loss probes (RFC 8985 section 7) as they leave (`tcp_send_loss_probe`).
 use super::nagle::Hold;
 use crate::base::Cx;
-use crate::credit::PACKET_CHARGE;
 use crate::path::congestion::CaState;
 use crate::tcp::PathCaps;
 use crate::tcp::chrono::Held;
@@ -64,7 +63,7 @@ impl Conn {
             self.rest.stats.chrono.start(cx.now, Held::RecvWindow);
             return None;
         }
-        self.credit_gate(cx, len as u32 + PACKET_CHARGE, false).ok()?;
+        self.credit_gate(cx, len as u32, None).ok()?;
         self.commit_new(cx, len)
     }
 

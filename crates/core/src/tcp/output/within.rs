@@ -71,7 +71,7 @@ impl Conn {
         let len = self.packet_len(&head, mss, quota, room, Hold::Push);
         let charge = u64::from(ahead.bytes) + u64::from(ahead.packets) * u64::from(PACKET_CHARGE);
         let single = self.tx.queue_ref().records() + usize::from(ahead.packets) <= 1;
-        let ask = Ask { rtx_single: single, ..self.credit_ask(cx, len as u32 + PACKET_CHARGE, false) };
+        let ask = Ask { rtx_single: single, ..self.credit_ask(cx, len as u32, None) };
         if self.out.credit.lets_go_after(&ask, charge) {
             return Some(len);
         }
@@ -121,7 +121,7 @@ impl Conn {
         }
         let half = (self.path.window.cwnd / 2).max(1);
         let segs = if self.urgent_mode() { 1 } else { u32::from(self.max_segs_within(cx, mss)).min(half) };
-        let ask = self.credit_ask(cx, segs * u32::from(mss) + PACKET_CHARGE, false);
+        let ask = self.credit_ask(cx, segs * u32::from(mss), None);
         if !self.path.pacing.lets_go_after(cx.now, 0) || !self.out.credit.lets_go_after(&ask, 0) {
             return false;
         }

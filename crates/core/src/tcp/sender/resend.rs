@@ -12,6 +12,8 @@ pub struct Lost {
     pub(in crate::tcp) start: u64,
     /// Bytes of it that fit.
     pub len: u32,
+    /// Bytes of all of it, what is acknowledged included where that has not been taken off.
+    pub record: u32,
     share: Share,
 }
 
@@ -135,7 +137,8 @@ impl Sender {
         }
         let len = sent.payload.len().saturating_sub((from - start) as usize);
         let len = len.min(self.flight.resend_limit(from, segs, wnd_end)) as u32;
-        Some(Lost { start, len, share: Share::Fitting { segs, wnd_end } })
+        let record = sent.payload.len() as u32;
+        Some(Lost { start, len, record, share: Share::Fitting { segs, wnd_end } })
     }
 
     /// It goes: its record is cut and joined for that, and stays so; all else changes with [`Self::commit_retransmit`].
@@ -171,11 +174,11 @@ impl Sender {
         self.cwnd_room(path) > 0 && self.flight.retrans_out < self.flight.lost_out
     }
 
-    /// Bytes of what [`Self::next_lost`] has, where that has left this host and recovery, which may want new data first, lets it go.
+    /// What [`Self::next_lost`] has, where that has left this host and recovery, which may want new data first, lets it go.
     #[must_use]
-    pub fn resends(&self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<u32> {
+    pub fn resends(&self, path: &Path, max_segs: u16, wnd_end: Seq) -> Option<Lost> {
         let lost = self.lost(path, max_segs, wnd_end).filter(|_| self.has_lost(path))?;
-        (!self.is_below(lost.start)).then_some(lost.len)
+        (!self.is_below(lost.start)).then_some(lost)
     }
 
     /// True when what [`Self::next_lost`] has is a FIN by itself.
