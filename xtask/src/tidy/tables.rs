@@ -42,7 +42,7 @@ fn differences(tree: &Tree, breaches: &mut Vec<Breach>) {
     }
 }
 
-/// The literals of the `sysctls!` list: `field: type = default, "name", "text", lo ..= hi;`.
+/// The literals of the `sysctls!` list: `field: type = default, "name", "text", lo ..= hi => when Effect;`.
 fn sysctl_names(source: &str) -> Vec<String> {
     let list = source.split_once("\nsysctls! {").map_or("", |(_, rest)| rest);
     list.lines()

@@ -14,9 +14,35 @@ use value::Value;
 /// Answers to segments out of place in one instant, where `tcp_invalid_ratelimit` sets no limit.
 const ANSWERS_PER_INSTANT: u64 = 64;
 
+/// What a stack that runs does when a setting is written, beside going by it from then on. It stands in the setting's row below, behind `=>`:
+/// whenever it is written, or where it is another one then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing.
+    None,
+    /// What the queue-aware limit has counted of queues is true no more.
+    RestartQueues,
+    /// A suspicion that the path swallows what Fast Open sends is over (`proc_tfo_blackhole_detect_timeout`).
+    TrustFastOpen,
+}
+
+impl Effect {
+    const fn or(self, effect: Self, due: bool) -> Self {
+        if due { effect } else { self }
+    }
+
+    const fn whenever_written(_changed: bool) -> bool {
+        true
+    }
+
+    const fn when_changed(changed: bool) -> bool {
+        changed
+    }
+}
+
 macro_rules! sysctls {
     ($($(#[$doc:meta])* $field:ident : $ty:ty = $default:expr, $name:literal, $what:literal
-        $(, $lo:literal ..= $hi:literal)?;)*) => {
+        $(, $lo:literal ..= $hi:literal)? $(=> $when:ident $effect:ident)?;)*) => {
         /// All settings of a stack. Fields may be set before the stack is built, or by name at run time.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Sysctl { $($(#[$doc])* pub $field: $ty,)* }
@@ -46,15 +72,22 @@ macro_rules! sysctls {
             /// # Errors
             /// One sentence that names the place and the allowed values.
             pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+                self.write(name, value).map(|_| ())
+            }
+
+            /// The same; what a stack that runs does then.
+            pub(crate) fn write(&mut self, name: &str, value: &str) -> Result<Effect, String> {
                 match short_name(name) {
                     $($name => match self.$field.with(value, Self::range($name)) {
                         Some(v) => {
                             let before = std::mem::replace(&mut self.$field, v);
                             let told = self.in_order($name);
+                            let effect =
+                                Effect::None$(.or(Effect::$effect, Effect::$when(before != self.$field)))?;
                             if told.is_err() {
                                 self.$field = before;
                             }
-                            told
+                            told.map(|()| effect)
                         }
                         None => Err(format!(
                             "sysctl {name}: '{value}' is not allowed; it takes {}",
@@ -138,7 +171,7 @@ impl Sysctl {
 }
 
 /// The name without what stands in front of it below `/proc/sys/net`.
-pub(crate) fn short_name(name: &str) -> &str {
+fn short_name(name: &str) -> &str {
     name.trim()
         .trim_start_matches("net.ipv4.")
         .trim_start_matches("net.core.")
@@ -259,7 +292,7 @@ sysctls! {
     /// element does. A setting of ours.
     tcp_grow_packet: bool = true, "tcp_grow_packet", "a number", 0 ..= 1;
     /// What a flow has below it follows what its own queue passes on, not its pacing rate alone (path/queue_aware.rs). A setting of ours.
-    tcp_queue_aware: bool = false, "tcp_queue_aware", "a number", 0 ..= 1;
+    tcp_queue_aware: bool = false, "tcp_queue_aware", "a number", 0 ..= 1 => when_changed RestartQueues;
     /// Pacing rate in slow start, percent of cwnd/srtt.
     tcp_pacing_ss_ratio: u32 = 200, "tcp_pacing_ss_ratio", "percent", 0 ..= 1000;
     /// Pacing rate in congestion avoidance, percent of cwnd/srtt.
@@ -274,7 +307,7 @@ sysctls! {
     /// Keys of Fast Open cookies: one, or one and a backup; zeros stand for one that the stack draws.
     tcp_fastopen_key: Option<FastOpenKeys> = None, "tcp_fastopen_key", "four hexadecimal numbers with dashes, a backup after a comma";
     /// Seconds without active Fast Open after a path seemed to swallow it, doubled with each suspicion; 0 never rests.
-    tcp_fastopen_blackhole_timeout_sec: u32 = 0, "tcp_fastopen_blackhole_timeout_sec", "seconds", 0 ..= 2147483647;
+    tcp_fastopen_blackhole_timeout_sec: u32 = 0, "tcp_fastopen_blackhole_timeout_sec", "seconds", 0 ..= 2147483647 => whenever_written TrustFastOpen;
     /// Without SYN cookies: requests that may wait for their final ACK, per listener, less a quarter.
     tcp_max_syn_backlog: u32 = 4_096, "tcp_max_syn_backlog", "a number", 0 ..= 2147483647;
     /// Bound for a listener's accept backlog.
@@ -430,6 +463,18 @@ mod tests {
             s.set(&format!("net.ipv4.{name}"), &text).expect("its own value");
         }
         assert_eq!(s, Sysctl::default());
+    }
+
+    #[test]
+    fn what_a_running_stack_does_stands_in_the_row() {
+        let mut s = Sysctl::default();
+        let mut written = |name, value| s.write(name, value).expect("allowed");
+        let aware = ["1", "1", "0", "0"].map(|value| written("net.lowwater.tcp_queue_aware", value));
+        let (none, restarts) = (Effect::None, Effect::RestartQueues);
+        assert_eq!(aware, [restarts, none, restarts, none], "where it changes");
+        let timeout = ["0", "0"].map(|value| written("tcp_fastopen_blackhole_timeout_sec", value));
+        assert_eq!(timeout, [Effect::TrustFastOpen; 2], "whenever it is written");
+        assert_eq!(written("tcp_sack", "0"), none);
     }
 
     #[test]

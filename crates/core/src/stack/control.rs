@@ -1,7 +1,7 @@
 //! Control operations: devices, addresses, routes, queueing disciplines, settings.
 use super::Stack;
 use super::link::{LOOPBACK, LOOPBACK_MTU, Link};
-use crate::base::sysctl::short_name;
+use crate::base::sysctl::Effect;
 use crate::base::{DeviceId, Error, Sysctl};
 use crate::device::DeviceCaps;
 use crate::ip::{self, Cidr, Iface, Ip, Route};
@@ -161,20 +161,17 @@ impl Stack {
     /// # Errors
     /// One sentence that names the setting and the allowed values.
     pub fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let aware = self.env.sysctl.tcp_queue_aware;
-        self.env.sysctl.set(name, value)?;
-        if self.env.sysctl.tcp_queue_aware != aware {
-            self.restart_queues(!aware);
-        }
-        // Whoever writes it, be it the same value, has no suspicion any more (`proc_tfo_blackhole_detect_timeout`).
-        if short_name(name) == "tcp_fastopen_blackhole_timeout_sec" {
-            self.openers.fastopen.cache.trust();
+        match self.env.sysctl.write(name, value)? {
+            Effect::None => {}
+            Effect::RestartQueues => self.restart_queues(),
+            Effect::TrustFastOpen => self.openers.fastopen.cache.trust(),
         }
         Ok(())
     }
 
     /// The queue-aware limit was switched on or off: what was counted before is not true any more.
-    fn restart_queues(&mut self, on: bool) {
+    fn restart_queues(&mut self) {
+        let on = self.env.sysctl.tcp_queue_aware;
         self.links.iter_mut().for_each(|link| link.told.restart());
         for entry in self.sockets.values_mut() {
             if let Socket::Tcp(conn) = &mut entry.socket {
