@@ -217,11 +217,14 @@ impl Flight {
     }
 
     /// The same for what a queue of our own gave up on purpose: that is no loss of the network, so controllers that look for
-    /// losses do not see it (`tp->lost`).
+    /// losses do not see it (`tp->lost`). It is not below any more, whatever of what went before it is.
     pub fn mark_given_up(&mut self, cx: &mut Cx<'_>, start: u64) -> bool {
-        let lost = self.lost;
+        let (lost, none) = (self.lost, self.tx.below.none());
         let news = self.mark_lost(cx, start);
         self.lost = lost;
+        if let Some(sent) = self.tx.get_mut(start) {
+            sent.number = none;
+        }
         news
     }
 

@@ -45,7 +45,10 @@ impl Sender {
         false
     }
 
-    /// The oldest packet below has come to its end before the wire.
+    /// A packet below has come to its end before the wire, mostly the oldest. Where older ones are still there, as in a device when the queue before it
+    /// gives up its head, the oldest counts as gone in its place, and so does each after it until those have left: then the count is right again,
+    /// where one that left the older ones alone would stay behind for as long as the flow sends. What goes wrong meanwhile is the host's own
+    /// queue alone ([`Self::is_below`]): small queues and the queue-aware limit keep accounts of the bytes that each packet names itself.
     pub const fn on_gone(&mut self) {
         self.flight.tx.below.on_left();
     }

@@ -715,6 +715,28 @@ fn what_is_dropped_at_the_device_is_the_oldest_below() {
     assert_eq!(holds, [false, true, true]);
 }
 
+/// The head of a queue is given up, and what went before it is in the device: it may go again at once, and what the device has need not leave first.
+#[test]
+fn what_a_queue_gave_up_behind_a_device_is_not_below() {
+    let mut rig = Rig::warm();
+    rig.s.follow_departures();
+    rig.send(5, false);
+    let below = |rig: &Rig| {
+        let flight = rig.s.flight();
+        let all = flight.tx.range(0, u64::MAX).map(|(_, sent)| flight.tx.below.holds(sent.number));
+        all.collect::<Vec<_>>()
+    };
+    let (seq, mss) = (rig.seq(3), u32::from(rig.s.mss()));
+    rig.s.on_gone();
+    rig.s.on_given_up(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path, seq, mss);
+    assert_eq!(below(&rig)[2..], [false, true, true]);
+    // The two in the device leave, and all are as they are.
+    for _ in 0..2 {
+        rig.s.on_left(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path);
+    }
+    assert_eq!(below(&rig), [false, false, false, true, true]);
+}
+
 /// Nobody has use for pieces of what goes once: what follows it would not find one element any more, which small queues let pass.
 #[test]
 fn what_is_lost_is_cut_when_it_goes() {
