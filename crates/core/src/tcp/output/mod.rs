@@ -197,10 +197,15 @@ impl Conn {
         self.new_of_burst(cx, caps, mss, hold)
     }
 
-    /// Without a route a segment would be lost on this very host, and that is no sign of congestion (Linux: a failing
-    /// `ip_queue_xmit` leaves new data unsent). The timers of retransmission and probes try again.
+    /// Without a route a segment would be lost on this very host, and that is no sign of congestion. The timers of retransmission and probes
+    /// try again.
     const fn path_gate(&self) -> Result<(), Wait> {
         if self.out.no_path { Err(Wait::NoPath) } else { Ok(()) }
+    }
+
+    /// The same for new data, past all that holds it back: it stays unsent, as one packet without a route (`ip_queue_xmit`).
+    fn new_path_gate(&mut self, cx: &mut Cx<'_>) -> Result<(), Wait> {
+        self.path_gate().inspect_err(|_| self.on_no_route(cx))
     }
 
     /// The next packet of what a write has pushed out, as it was cut then: nothing holds it back but the pace, the windows and small
@@ -210,9 +215,9 @@ impl Conn {
             self.tx.queue().unsent.forget_pushed();
             return Ok(None);
         };
-        self.path_gate()?;
         self.pacing_gate(cx.now)?;
         self.credit_gate(cx, len as u32, None)?;
+        self.new_path_gate(cx)?;
         Ok(self.commit_new(cx, len))
     }
 
@@ -248,12 +253,11 @@ impl Conn {
         {
             return Ok(probe);
         }
-        self.path_gate()?;
         self.pacing_gate(cx.now)?;
         let quota = self.cwnd_quota(cx, &head, mss)?.min(max_segs);
         self.autocork_behind(cx)?;
         let len = self.new_len(cx, head, (mss, max_segs, quota), hold)?;
-        if let Err(why) = self.credit_gate(cx, len as u32, None) {
+        if let Err(why) = self.credit_gate(cx, len as u32, None).and_then(|()| self.new_path_gate(cx)) {
             self.cut_held(cx, len);
             return Err(why);
         }

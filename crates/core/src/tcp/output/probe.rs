@@ -37,7 +37,8 @@ impl Conn {
             self.snd.pushed = pushed;
         }
         if self.out.no_path {
-            self.find_no_route(cx);
+            self.on_no_route(cx);
+            self.count_wait(cx, Wait::NoPath);
             return None;
         }
         let (burst, sml) = (self.out.burst.segs, self.snd.sml);
@@ -59,12 +60,11 @@ impl Conn {
 
     /// What was to leave finds no route, of which nobody below need be told: the acknowledgement that it would have borne counts as sent
     /// (`__tcp_transmit_skb`), and the timer asks again.
-    fn find_no_route(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn on_no_route(&mut self, cx: &mut Cx<'_>) {
         let _ = self.rx.select_window(cx);
         self.rx.on_ack_sent(cx);
         cx.count.ip.out_no_routes += 1;
         cx.count.dropped(DropWhy::NoRoute);
-        self.count_wait(cx, Wait::NoPath);
     }
 
     /// Asks a silent peer whether it is still there.

@@ -1,6 +1,6 @@
 //! What leaves again: a timeout's first segment, and what is lost, each past its gatekeepers (`__tcp_retransmit_skb`).
 use super::nagle::Hold;
-use crate::base::{Cx, Instant, Wait};
+use crate::base::{Cx, Error, Instant, Wait};
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::Outgoing;
@@ -31,11 +31,11 @@ impl Conn {
 
     /// Whether it goes is asked of the record as it is; cut for it, it would be two to whoever asks next (`__tcp_retransmit_skb`).
     pub(super) fn retransmit(&mut self, cx: &mut Cx<'_>, lost: &Lost) -> Result<Outgoing, Wait> {
-        self.path_gate()?;
-        self.host_queue_gate(cx, lost.start)?;
         let clock = self.late_clock(cx.now);
+        self.host_queue_gate(cx, lost.start)?;
         self.pacing_gate(clock.unwrap_or(cx.now))?;
         self.credit_gate(cx, lost.len, Some(lost.record))?;
+        self.way_gate()?;
         let resend = self.tx.fit(lost).ok_or(Wait::Empty)?.counted_from(clock);
         let plan = self.tx.commit_retransmit(cx, &mut self.path, &resend).ok_or(Wait::Empty)?;
         if (resend.seq + resend.len).before(self.tx.snd_nxt()) {
@@ -62,6 +62,16 @@ impl Conn {
         Err(Wait::HostQueue)
     }
 
+    /// What goes again finds its way before anything is made of it: without one nothing is counted, and SO_ERROR tells why
+    /// (`inet_sk_rebuild_header`).
+    pub(super) fn way_gate(&mut self) -> Result<(), Wait> {
+        let way = self.path_gate();
+        if way.is_err() {
+            self.app.soft_error = Some(Error::NoRoute);
+        }
+        way
+    }
+
     /// The first retransmission of a timeout is neither paced nor held back.
     pub(super) fn timeout_segment(
         &mut self,
@@ -70,6 +80,7 @@ impl Conn {
         end: Seq,
     ) -> Option<Outgoing> {
         self.host_queue_gate(cx, proposed.start).ok()?;
+        self.way_gate().ok()?;
         let resend = self.tx.refit(proposed, end)?;
         let plan = self.tx.commit_rto(cx, &mut self.path, &resend)?;
         Some(self.again(cx, &plan))

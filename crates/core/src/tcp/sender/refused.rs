@@ -91,7 +91,7 @@ impl Sender {
     fn take_back_new(&mut self, cx: &mut Cx<'_>, path: &mut Path, attempt: &Attempt) -> u16 {
         let nxt = self.flight.tx.nxt();
         if self.recovery.tlp.high_seq.is_some_and(|high| high.get() == nxt) {
-            self.recovery.tlp.high_seq = None;
+            self.no_probe(cx);
         }
         let segs = self.flight.take_back(attempt.start);
         self.recovery.uncount_out(segs);
@@ -105,6 +105,12 @@ impl Sender {
             path.window.set_cwnd(cx, cwnd);
         }
         segs
+    }
+
+    /// What was to be a tail loss probe has not left, and is none.
+    fn no_probe(&mut self, cx: &mut Cx<'_>) {
+        self.recovery.tlp.high_seq = None;
+        cx.count.tcp_ext.tcp_loss_probes -= 1;
     }
 
     fn take_back_resent(
@@ -128,7 +134,11 @@ impl Sender {
                 self.recovery.uncount_out(segs);
                 self.timer.restore(cx, attempt.timer);
             }
-            Errand::TailProbe => self.recovery.tlp.high_seq = None,
+            // The timeout counts from the head's transmission, as if nobody had probed (`tcp_send_loss_probe`: `rearm_timer`).
+            Errand::TailProbe => {
+                self.no_probe(cx);
+                self.timer.restore(cx, attempt.timer);
+            }
             // Senders fight for local resources conservatively, and the path is not to blame: no backoff.
             Errand::Timeout if congested => {
                 path.rtt.take_back_backoff();
