@@ -1,6 +1,7 @@
 //! Packetization layer path MTU discovery: larger segments as probes, and a search below black holes (RFC 4821; `tcp_mtu_probe`,
 //! `tcp_mtu_probing`).
 use super::pmtu::Pmtu;
+use super::rate::Snapshot;
 use crate::base::Sysctl;
 use crate::base::time::{Duration, Instant};
 use core::ops::Range;
@@ -20,6 +21,8 @@ pub struct Plpmtud {
     /// When the search began.
     since: Instant,
     probe: Option<Probe>,
+    /// What the records of a lost probe remember that go again at once.
+    walk: Option<Snapshot>,
 }
 
 /// The probe that is out.
@@ -35,7 +38,7 @@ impl Plpmtud {
     #[must_use]
     pub fn new(now: Instant, pmtu: &Pmtu, options: u16) -> Self {
         let (low, high) = (pmtu.mtu_of(pmtu.base_mss(), options), pmtu.peer_mtu());
-        Self { low, high, settled: u16::MAX, options, since: now, probe: None }
+        Self { low, high, settled: u16::MAX, options, since: now, probe: None, walk: None }
     }
 
     /// Where we opened the connection the search began with the SYN, which carried `asked` bytes of the options of segments: what
@@ -102,6 +105,18 @@ impl Plpmtud {
         let Some(probe) = self.probe.take_if(|probe| probe.span.start == una) else { return false };
         self.high = probe.size - 1;
         true
+    }
+
+    /// The lost probe goes again from within the acknowledgement that showed its loss, before what that delivers moves the clock of the
+    /// delivery rate (`tcp_simple_retransmit` in `tcp_fastretrans_alert`, `tcp_rate_gen`). `None`: what goes again from now on does not.
+    pub const fn set_walk(&mut self, walk: Option<Snapshot>) {
+        self.walk = walk;
+    }
+
+    /// What a record remembers that goes again, where it is not the state of the flow as it leaves.
+    #[must_use]
+    pub const fn walk(&self) -> Option<Snapshot> {
+        self.walk
     }
 
     /// Something was sent again: the probe shows nothing any more.

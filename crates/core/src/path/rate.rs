@@ -126,10 +126,17 @@ impl Rate {
         if idle {
             (self.first_sent_at, self.delivered_at) = (now, now);
         }
+        self.snapshot(0)
+    }
+
+    /// Of what leaves amid an acknowledgement that delivered `delivered` segments, before [`Self::on_ack`] hears of them: they are counted
+    /// (`tcp_count_delivered`), but since when that is so, and what it ends, nobody has said yet (`tcp_rate_gen`).
+    #[must_use]
+    pub const fn snapshot(&self, delivered: u32) -> Snapshot {
         Snapshot {
             delivered_at: self.delivered_at,
             first_sent_at: self.first_sent_at,
-            delivered: self.delivered,
+            delivered: self.delivered.wrapping_add(delivered),
             app_limited: self.app_limited_until.is_some(),
         }
     }

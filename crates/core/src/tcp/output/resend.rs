@@ -4,7 +4,7 @@ use crate::base::{Cx, Error, Instant, Wait};
 use crate::tcp::PathCaps;
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::Outgoing;
-use crate::tcp::sender::{Lost, Resend, SendPlan};
+use crate::tcp::sender::{Lost, Resend, Rexmit, SendPlan};
 use crate::tcp::seq::Seq;
 
 impl Conn {
@@ -37,6 +37,12 @@ impl Conn {
         self.credit_gate(cx, lost.len, Some(lost.record))?;
         self.way_gate()?;
         let resend = self.tx.fit(lost).ok_or(Wait::Empty)?.counted_from(clock);
+        if self.out.rexmit != Rexmit::Lost
+            && let Some(search) = &mut self.path.plpmtud
+        {
+            // The walk of the acknowledgement is over: the pace or small queues have it go on (`tcp_tsq_write`).
+            search.set_walk(None);
+        }
         let plan = self.tx.commit_retransmit(cx, &mut self.path, &resend).ok_or(Wait::Empty)?;
         if (resend.seq + resend.len).before(self.tx.snd_nxt()) {
             // The walk goes on behind it and asks the pace first, whose timer has the flow go on (`tcp_xmit_retransmit_queue`).

@@ -196,6 +196,9 @@ impl Recovery {
 
     /// The machine: what to send in answer. What it does not ask for must not be sent, whoever calls next.
     pub(super) fn alert(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack) -> Rexmit {
+        if let Some(search) = &mut e.path.plpmtud {
+            search.set_walk(None);
+        }
         let rexmit = self.fast_retrans_alert(e, ack);
         self.frto.hold = self.ca >= CaState::Recovery && rexmit != Rexmit::Lost;
         self.frto.walks = rexmit == Rexmit::Lost;
@@ -312,7 +315,7 @@ impl Recovery {
             self.try_to_open(e, ack.has(fact::ECE));
             return Verdict::Nothing;
         }
-        if self.ca < CaState::Cwr && self.probe_failed(e) {
+        if self.ca < CaState::Cwr && self.probe_failed(e, ack) {
             return Verdict::Resend;
         }
         self.enter_recovery(e, ack.has(fact::ECE));
@@ -320,11 +323,15 @@ impl Recovery {
     }
 
     /// What is lost is a probe of the path's MTU: that says nothing about congestion (RFC 4821 section 7.5).
-    fn probe_failed(&mut self, e: &mut Env<'_, '_>) -> bool {
+    fn probe_failed(&mut self, e: &mut Env<'_, '_>, ack: &Ack) -> bool {
         let una = e.flight.tx.una();
-        if !e.path.plpmtud.as_mut().is_some_and(|search| search.lost(una)) {
+        let Some(search) = &mut e.path.plpmtud else { return false };
+        if !search.lost(una) {
             return false;
         }
+        // What an overtaken one delivers is not counted, and moves no clock.
+        let counted = !ack.has(fact::OLD);
+        search.set_walk(counted.then(|| e.path.rate.snapshot(ack.delivered)));
         e.cx.count.tcp_ext.tcp_mtup_fail += 1;
         // What the probe had taken from the window comes back.
         let cwnd = e.path.window.cwnd + 1;

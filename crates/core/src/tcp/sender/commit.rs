@@ -3,6 +3,7 @@ use super::{Attempt, Errand, Resend, SendPlan, Sender};
 use crate::base::Cx;
 use crate::path::Path;
 use crate::path::congestion::{CaEvent, CaState};
+use crate::path::rate::Snapshot;
 use crate::tcp::recovery::Env;
 use crate::tcp::recovery::rack::Earlier;
 use crate::tcp::recovery::rto::TimerKind;
@@ -103,7 +104,8 @@ impl Sender {
         let (start, segs) = (resend.start, resend.segs);
         let at_head = self.flight.tx.first().is_some_and(|(head, _)| head == start);
         let attempt = self.attempt(path, Errand::Again, start);
-        self.send_again(cx, path, resend, true);
+        let walk = path.plpmtud.as_ref().and_then(|search| search.walk());
+        self.send_again(cx, path, resend, walk, true);
         let plan = self.depart(cx, path, attempt, Some(resend))?;
         self.recovery.undo.on_retransmit(segs, plan.departure);
         self.recovery.count_out(segs);
@@ -129,7 +131,14 @@ impl Sender {
         })
     }
 
-    fn send_again(&mut self, cx: &mut Cx<'_>, path: &mut Path, resend: &Resend, counted: bool) {
+    fn send_again(
+        &mut self,
+        cx: &mut Cx<'_>,
+        path: &mut Path,
+        resend: &Resend,
+        walk: Option<Snapshot>,
+        counted: bool,
+    ) {
         if let Some(search) = &mut path.plpmtud {
             search.forget();
         }
@@ -137,7 +146,7 @@ impl Sender {
             self.tell_start(cx, path);
         }
         let departure = path.pacing.departure(resend.clock.unwrap_or(cx.now));
-        let stamp = path.rate.on_sent(departure, false);
+        let stamp = walk.unwrap_or_else(|| path.rate.on_sent(departure, false));
         let earlier = self.flight.tx.get(resend.start).map(Earlier::of);
         self.recovery.rack.make_room(&self.flight);
         self.flight.on_resent(resend.start, departure, resend.clock.is_some(), stamp, counted);
@@ -162,7 +171,7 @@ impl Sender {
             return self.commit_crossing(cx, resend);
         }
         let attempt = self.attempt(path, Errand::Timeout, resend.start);
-        self.send_again(cx, path, resend, true);
+        self.send_again(cx, path, resend, None, true);
         let plan = self.depart(cx, path, attempt, Some(resend))?;
         self.recovery.undo.on_retransmit(resend.segs, plan.departure);
         Some(plan)
@@ -175,7 +184,7 @@ impl Sender {
             return None;
         }
         let attempt = self.attempt(path, Errand::TailProbe, resend.start);
-        self.send_again(cx, path, resend, false);
+        self.send_again(cx, path, resend, None, false);
         self.depart(cx, path, attempt, Some(resend))
     }
 }
