@@ -208,6 +208,12 @@ impl Counters {
         self.drops[why as usize] += 1;
     }
 
+    /// Counts one packet that was to leave and for which there is no route (`ip_queue_xmit`).
+    pub fn no_route(&mut self) {
+        self.ip.out_no_routes += 1;
+        self.dropped(DropWhy::NoRoute);
+    }
+
     /// How often flows were silent for this reason.
     #[must_use]
     pub fn waits(&self, why: Wait) -> u64 {

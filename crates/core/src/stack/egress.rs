@@ -138,8 +138,7 @@ impl Stack {
                 self.down.handing.take().is_some_and(|handing| handing.refused).then_some(true)
             }
             None => {
-                self.env.count.ip.out_no_routes += 1;
-                self.env.count.dropped(DropWhy::NoRoute);
+                self.env.count.no_route();
                 Some(false)
             }
         };
@@ -208,8 +207,7 @@ impl Stack {
                 self.send_tcp(tuple, &path.dst, (Some(ident), path.ids.label(label)), None, out);
             }
             Err(_) => {
-                self.env.count.ip.out_no_routes += 1;
-                self.env.count.dropped(DropWhy::NoRoute);
+                self.env.count.no_route();
             }
         }
     }

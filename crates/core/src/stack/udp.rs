@@ -3,7 +3,7 @@ use super::egress::pseudo_header;
 use super::queue::Origin;
 use super::tcp::ports_of;
 use super::{Flows, Stack};
-use crate::base::{DropWhy, Error, FlowId, Instant, SocketId, Tuple};
+use crate::base::{Error, FlowId, Instant, SocketId, Tuple};
 use crate::ip::{Dst, OutputParams};
 use crate::packet::{Csum, Head, Offload, Owner, Packet};
 use crate::socket::{Entry, Holder, Socket, Turn};
@@ -360,8 +360,7 @@ impl Stack {
         // `__ip_make_skb`, `ip6_sk_dst_hoplimit`.
         let ttl = if peer.ip().is_multicast() { Some(group_ttl) } else { ttl };
         let Ok(dst) = self.datagram_route(Some(local.ip()), peer.ip(), discovery) else {
-            self.env.count.ip.out_no_routes += 1;
-            self.env.count.dropped(DropWhy::NoRoute);
+            self.env.count.no_route();
             self.refund(owner, true, Origin::Queue);
             return;
         };

@@ -195,8 +195,7 @@ impl Stack {
         let priority = options.priority;
         let tos = tos | if out.ect { ECT0 } else { 0 };
         let Some(route) = sctp.routes.get_mut(usize::from(out.path)).and_then(Option::as_mut) else {
-            self.env.count.ip.out_no_routes += 1;
-            self.env.count.dropped(DropWhy::NoRoute);
+            self.env.count.no_route();
             if let Some(owner) = owner {
                 self.refund(owner, true, Origin::Queue);
             }

@@ -1,6 +1,6 @@
 //! Window probes and keepalives (RFC 9293 sections 3.8.6.1 and 3.8.4; `tcp_write_wakeup`).
 use super::nagle::Hold;
-use crate::base::{Cx, DropWhy, Wait};
+use crate::base::{Cx, Wait};
 use crate::tcp::conn::Conn;
 use crate::tcp::segment::{Outgoing, Question};
 use crate::tcp::sender::Errand;
@@ -63,8 +63,7 @@ impl Conn {
     pub(super) fn on_no_route(&mut self, cx: &mut Cx<'_>) {
         let _ = self.rx.select_window(cx);
         self.rx.on_ack_sent(cx);
-        cx.count.ip.out_no_routes += 1;
-        cx.count.dropped(DropWhy::NoRoute);
+        cx.count.no_route();
     }
 
     /// Asks a silent peer whether it is still there.
