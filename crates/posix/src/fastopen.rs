@@ -40,7 +40,7 @@ impl Fast {
         }
     }
 
-    /// Writes are to open the connection, or one is about to (`DEFER_CONNECT`).
+    /// The first write behind connect() is to open the connection, or has sent its SYN and not come back from the handshake (`DEFER_CONNECT`).
     pub(crate) const fn is_deferred(self) -> bool {
         matches!(self, Self::Deferred | Self::First)
     }
@@ -135,18 +135,12 @@ impl Host {
                 self.after_syn(write, id, nonblocking, p)
             }
             Kind::Conn(id) if deferred => {
-                let to = self.stack.peer_addr(id)?.ip();
-                if let Err(error) = self.stack.ip().lookup(None, to, self.now) {
-                    // Why is no error of the connection (`inet_sk_rebuild_header`).
-                    self.stack.tcp_set_soft_error(id, error)?;
-                    let told = self.end_attempt(write.fd, id)?;
-                    self.wake_blocked(&[id]);
-                    return Err(told);
-                }
                 let flags = write.send_flags(!nonblocking, p.begun, false);
                 p.done = match self.stack.tcp_send(self.now, id, &write.data, flags) {
                     Ok(taken) => taken,
                     Err(Error::WouldBlock) => 0,
+                    // It has found no route; why is no error of the connection (`inet_sk_rebuild_header`).
+                    Err(Error::Aborted) => return Err(self.end_attempt(write.fd, id)?),
                     Err(e) => return Err(e.into()),
                 };
                 self.after_syn(write, id, nonblocking, p)

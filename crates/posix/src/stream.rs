@@ -390,6 +390,7 @@ impl Host {
         self.forget(fd, Some(id))?;
         self.files.sock_mut(fd)?.shut = 0;
         self.wake_fd(fd, ANY);
+        self.wake_blocked(&[id]);
         Ok(error.unwrap_or(Errno::ECONNABORTED))
     }
 

@@ -97,7 +97,7 @@ impl Stack {
     }
 
     fn tcp_turn(&mut self, id: SocketId, caps: &PathCaps, budget: usize, door: &mut Door<'_>) -> usize {
-        let reachable = self.refresh_path(id);
+        let reachable = self.refresh_path(id).is_ok();
         let caps = &PathCaps { reachable, ..*caps };
         for sent in 0..budget {
             let Some(entry) = self.sockets.get_mut(id) else { return sent };
@@ -151,7 +151,7 @@ impl Stack {
     /// What a connection has to send goes down before its turn, as `next` gives it: as many packets as the congestion window, the pace and
     /// small queues allow.
     pub(super) fn send_now(&mut self, id: SocketId, next: Next) {
-        let reachable = self.refresh_path(id);
+        let reachable = self.refresh_path(id).is_ok();
         let Some(dev) = self.sockets.get(id).map(|entry| self.device_of(entry)) else { return };
         let was = self.watched(id);
         let caps = PathCaps { reachable, ..self.links[usize::from(dev.0)].path_caps() };
@@ -418,37 +418,38 @@ impl Stack {
     }
 
     /// There was no route when a request became this connection; there may be one now.
-    fn find_path(&mut self, id: SocketId) -> bool {
-        let Some(Socket::Tcp(conn)) = self.sockets.get(id).map(|e| &e.socket) else { return false };
+    fn find_path(&mut self, id: SocketId) -> Result<(), Error> {
+        let Some(Socket::Tcp(conn)) = self.sockets.get(id).map(|e| &e.socket) else {
+            return Err(Error::NoSuchSocket);
+        };
         let tuple = *conn.tuple();
-        let path = self.path(Some(tuple.local_ip), &tuple).ok();
-        let Some(entry) = self.sockets.get_mut(id) else { return false };
-        entry.path = path;
-        entry.path.is_some() && self.refresh_path(id)
+        let path = self.path(Some(tuple.local_ip), &tuple)?;
+        self.sockets.get_mut(id).ok_or(Error::NoSuchSocket)?.path = Some(path);
+        self.refresh_path(id)
     }
 
-    /// Asks for the route again if routes have changed; false when there is none now.
-    fn refresh_path(&mut self, id: SocketId) -> bool {
-        let Some(entry) = self.sockets.get(id) else { return false };
-        let Socket::Tcp(conn) = &entry.socket else { return false };
+    /// Asks for the route again if routes have changed; an error when there is none now.
+    pub(super) fn refresh_path(&mut self, id: SocketId) -> Result<(), Error> {
+        let entry = self.sockets.get(id).ok_or(Error::NoSuchSocket)?;
+        let Socket::Tcp(conn) = &entry.socket else { return Err(Error::NoSuchSocket) };
         let Some(path) = &entry.path else { return self.find_path(id) };
         // A connection that grew out of a request may be older than what the path's MTU has become since its SYN.
         if path.dst.generation == self.ip.generation() && path.dst.mtu >= conn.path_mtu() {
-            return true;
+            return Ok(());
         }
         let tuple = *conn.tuple();
-        let Ok(dst) = self.route(Some(tuple.local_ip), tuple.remote_ip) else { return false };
+        let dst = self.route(Some(tuple.local_ip), tuple.remote_ip)?;
         let metrics = self.ip.metrics(Some(tuple.local_ip), tuple.remote_ip);
-        let Some(entry) = self.sockets.get_mut(id) else { return false };
+        let entry = self.sockets.get_mut(id).ok_or(Error::NoSuchSocket)?;
         if let Some(path) = &mut entry.path {
             path.dst = dst;
         }
-        let Socket::Tcp(conn) = &mut entry.socket else { return false };
+        let Socket::Tcp(conn) = &mut entry.socket else { return Err(Error::NoSuchSocket) };
         follow_metrics(conn, &mut self.env.option_sets, metrics);
         if dst.mtu != conn.path_mtu() {
             conn.follow_route_mtu(&self.env.cx(self.now, Some(id)), dst.mtu);
         }
-        true
+        Ok(())
     }
 }
 

@@ -3,9 +3,9 @@ use super::Stack;
 use crate::base::fastopen_keys::KEY_BYTES;
 use crate::base::hash::KeyedState;
 use crate::base::{Error, FastOpenKeys, Instant, Rng, SocketId, Tuple};
-use crate::socket::{Holder, Socket, Turn};
+use crate::socket::{Entry, Holder, Socket, Turn};
 use crate::tcp::fastopen::{Cache, Grant, News, mode, server};
-use crate::tcp::{Conn, Request, Segment, SocketOptions};
+use crate::tcp::{Conn, Request, Segment, SocketOptions, State};
 use core::net::SocketAddr;
 
 /// What a stack keeps for Fast Open.
@@ -63,6 +63,26 @@ impl Stack {
         let id = self.insert_conn(conn, Some(path), Holder::Owner);
         self.settle(id, Turn::APP);
         Ok((id, taken))
+    }
+
+    /// The first write behind a deferred connect() is about to send its SYN: by the route of now, whose MTU bounds the data that goes along.
+    /// Without a route the connection is over, which no counter tells (`tcp_connect`, `inet_sk_rebuild_header`).
+    ///
+    /// # Errors
+    /// [`Error::Aborted`] without a route; why is the connection's soft error.
+    pub(super) fn route_deferred(&mut self, id: SocketId) -> Result<(), Error> {
+        let waits = |conn: &Conn| conn.is_deferred() && conn.state() == State::SynSent;
+        match self.sockets.get(id) {
+            Some(Entry { socket: Socket::Tcp(conn), holder: Holder::Owner, .. }) if waits(conn) => {}
+            _ => return Ok(()),
+        }
+        let Err(error) = self.refresh_path(id) else { return Ok(()) };
+        if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
+            conn.set_soft_error(error);
+            conn.end_deferred(&mut self.env.cx(self.now, Some(id)));
+        }
+        self.settle(id, Turn::APP);
+        Err(Error::Aborted)
     }
 
     /// A call waits for this connection with more to write, so that the last ACK of the handshake may wait for it too; or it has given up.

@@ -231,7 +231,8 @@ impl Stack {
     /// Queues a copy of `data` for sending; how much of it found room.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] when nothing did, [`Error::BrokenPipe`], [`Error::NotConnected`], or the connection's error.
+    /// [`Error::WouldBlock`] when nothing did, [`Error::BrokenPipe`], [`Error::NotConnected`], or the connection's error. [`Error::Aborted`] where
+    /// the first write behind a deferred connect finds no route: the connection is over.
     pub fn tcp_send(
         &mut self,
         now: Instant,
@@ -239,6 +240,8 @@ impl Stack {
         data: &[u8],
         flags: SendFlags,
     ) -> Result<usize, Error> {
+        self.enter(now);
+        self.route_deferred(id)?;
         self.with_conn(now, id, |conn, cx| conn.send(cx, data, flags))
     }
 
@@ -283,6 +286,8 @@ impl Stack {
         data: &mut Bytes,
         flags: SendFlags,
     ) -> Result<usize, Error> {
+        self.enter(now);
+        self.route_deferred(id)?;
         self.with_conn(now, id, |conn, cx| conn.send_bytes(cx, data, flags))
     }
 

@@ -21,13 +21,10 @@ impl Conn {
     /// An active open whose SYN may carry the option and data. `deferred` leaves the SYN to the first [`Conn::send`]
     /// (TCP_FASTOPEN_CONNECT); it has no effect unless data may go along.
     pub fn connect_fast(cx: &mut Cx<'_>, setup: Setup, plan: &SynPlan, deferred: bool) -> Self {
-        let mtu = setup.mtu;
         let mut conn = Self::connect(cx, setup);
-        let clamp = if plan.mss == 0 { conn.peer.advmss } else { plan.mss };
-        let mss = mss_of_mtu(mtu, conn.tuple.is_v6()).min(clamp);
         let deferred = deferred && plan.data;
-        let mss = if plan.data { mss } else { 0 };
-        let syn = Syn { option: plan.option, mss, deferred, data: Bytes::new() };
+        let mss = if plan.data { conn.syn_mss(plan.mss) } else { 0 };
+        let syn = Syn { option: plan.option, mss, remembered: plan.mss, deferred, data: Bytes::new() };
         conn.rest.stats.fast.facts |= if plan.trial { fact::TRIAL } else { 0 };
         conn.rest.stats.fast.fail = plan.fail;
         conn.rest.fast = Some(Box::new(Open::Syn(syn)));
@@ -45,18 +42,35 @@ impl Conn {
         matches!(self.rest.fast.as_deref(), Some(Open::Syn(Syn { deferred: true, .. })))
     }
 
+    /// Bytes of the largest segment by the path's MTU of now and what the server took before, or else what we would take (`tcp_send_syn_data`).
+    fn syn_mss(&self, remembered: u16) -> u16 {
+        let clamp = if remembered == 0 { self.peer.advmss } else { remembered };
+        mss_of_mtu(self.path.pmtu.mtu(), self.tuple.is_v6()).min(clamp)
+    }
+
+    /// The first write behind a deferred connect() cannot open it: it is as though that had not been tried.
+    pub fn end_deferred(&mut self, cx: &mut Cx<'_>) {
+        self.rest.fast = None;
+        self.finish(cx, None);
+    }
+
     /// Takes the front of `data` along with the SYN that is yet to leave; how much of it. For a new connection that was not
     /// deferred to be called before its SYN leaves.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] when the SYN takes no data, or has left.
     pub fn send_with_syn(&mut self, cx: &mut Cx<'_>, data: &[u8]) -> Result<usize, Error> {
-        if self.is_deferred() {
+        let deferred = self.is_deferred();
+        if deferred {
             // Options may have been set since connect(), and settings.
             self.prepare_syn(cx.sysctl);
         }
+        let Some(Open::Syn(syn)) = self.rest.fast.as_deref() else { return Err(Error::WouldBlock) };
+        // The route may have another MTU, too.
+        let mss = if deferred { self.syn_mss(syn.remembered) } else { syn.mss };
         let user = self.options.maxseg;
         let Some(Open::Syn(syn)) = self.rest.fast.as_deref_mut() else { return Err(Error::WouldBlock) };
+        syn.mss = mss;
         if self.state != State::SynSent || !syn.data.is_empty() || self.tx.queue_ref().nxt() > 0 {
             return Err(Error::WouldBlock);
         }
@@ -87,7 +101,7 @@ impl Conn {
     pub(in crate::tcp) fn first_syn(&mut self, cx: &mut Cx<'_>) -> Outgoing {
         let syn = match self.rest.fast.take().map(|open| *open) {
             Some(Open::Syn(syn)) => syn,
-            _ => Syn { option: None, mss: 0, deferred: false, data: Bytes::new() },
+            _ => Syn { option: None, mss: 0, remembered: 0, deferred: false, data: Bytes::new() },
         };
         self.settle_syn(cx, syn.mss);
         let plan = self.tx.commit_syn(cx, &mut self.path);

@@ -114,6 +114,8 @@ pub(super) struct Syn {
     pub(super) option: Option<FastOpenCookie>,
     /// Bytes of the largest segment that the server is thought to take, TCP_MAXSEG aside; 0 where no data may go with it.
     pub(super) mss: u16,
+    /// MSS that the server announced last; 0 when unknown.
+    pub(super) remembered: u16,
     /// The SYN waits for the application's first write (TCP_FASTOPEN_CONNECT).
     pub(super) deferred: bool,
     /// What goes with it.
