@@ -26,6 +26,7 @@ struct Mailbox {
     packets: Mutex<(VecDeque<Mail>, usize)>,
     bell: OnceLock<Waker>,
     forwarded: AtomicU64,
+    dropped: AtomicU64,
 }
 
 impl Mailbox {
@@ -34,6 +35,7 @@ impl Mailbox {
         let mut guard = self.packets.lock().unwrap_or_else(PoisonError::into_inner);
         let (queue, bytes) = &mut *guard;
         if !limit.admits(queue.len(), *bytes) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
             return;
         }
         *bytes += packet.len();
@@ -88,6 +90,13 @@ impl Home {
     #[must_use]
     pub fn forwarded(&self) -> u64 {
         self.mailboxes[usize::from(self.me.0)].forwarded.load(Ordering::Relaxed)
+    }
+
+    /// Packets that are lost because they came by another shard's queue: there was no room for them on their way to this one, or they were fragments
+    /// that met here and whose first one did not come in time. No stack has counted them.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.mailboxes[usize::from(self.me.0)].dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -176,6 +185,9 @@ impl<P: Port> Port for ShardPort<P> {
             self.sort(at, packet, into);
         }
         self.read = read;
+        self.fragments.expire(at);
+        let dropped = core::mem::take(&mut self.fragments.dropped);
+        self.mailboxes[usize::from(self.me.0)].dropped.fetch_add(dropped, Ordering::Relaxed);
         more
     }
 
@@ -275,6 +287,28 @@ mod tests {
                 assert!(!got.is_empty());
             }
         }
+    }
+
+    /// What no stack ever sees is counted all the same.
+    #[test]
+    fn what_is_lost_between_shards_is_counted() {
+        let queues = vec![Queue((0..64).map(|port| fragment(port, 8)).collect()), Queue(Vec::new())];
+        let mut shards = shards(queues, (1, 2));
+        let mut got = Vec::new();
+        for at in [7, 30_006, 30_007] {
+            for (port, _) in &mut shards {
+                port.recv(Instant::from_millis(at), 64, &mut got).expect("it is there");
+            }
+            let dropped: u64 = shards.iter().map(|(_, home)| home.dropped()).sum();
+            assert_eq!(dropped, if at == 30_007 { 64 } else { 0 });
+        }
+        // Nobody reads the second shard's.
+        let limit = QueueLimit::default().packets;
+        let again = || Queue((0..200).cycle().take(4 * limit).map(|port| fragment(port, 0)).collect());
+        let mut shards = super::shards(vec![again(), again()], (1, 2));
+        shards[0].0.recv(Instant::ZERO, 64, &mut got).expect("it is there");
+        let home = &shards[1].1;
+        assert!(home.dropped() > 0 && home.forwarded() == limit as u64);
     }
 
     /// Each stack counts from when it was built. Round trips are measured by when a packet came.
