@@ -23,8 +23,13 @@ pub(super) struct Message(Vec<u8>);
 
 impl Message {
     pub(super) fn new(kind: u16, flags: u16, seq: u32) -> Self {
+        Self::unacknowledged(kind, flags | NLM_F_ACK, seq)
+    }
+
+    /// Of which nothing comes back but its answer, or why there is none.
+    pub(super) fn unacknowledged(kind: u16, flags: u16, seq: u32) -> Self {
         let mut m = Self(Vec::with_capacity(128));
-        m.u32(0).u16(kind).u16(flags | NLM_F_REQUEST | NLM_F_ACK).u32(seq).u32(0);
+        m.u32(0).u16(kind).u16(flags | NLM_F_REQUEST).u32(seq).u32(0);
         m
     }
 

@@ -12,8 +12,10 @@ use std::io;
 const TYPE_AT: u32 = 4;
 const FAMILY_AT: u32 = 16;
 const LINK_AT: u32 = 20;
-/// Messages that one look takes. Each but the last said another MTU than the one before.
-const MESSAGES_MAX: usize = 64;
+/// Messages that are read in a row: more than the socket has room for by itself (`net.core.rmem_default`).
+const MESSAGES_MAX: usize = 4_096;
+/// Questions of one look. The answer to the last one tells by the descriptor that there is another look to be had.
+const QUESTIONS_MAX: usize = 8;
 
 /// See the module.
 #[derive(Debug)]
@@ -58,39 +60,54 @@ impl LinkWatch {
 
     /// What has come since the last look: one system call where nothing has.
     pub(crate) fn hear(&mut self) -> Heard {
-        let (mut heard, mut bytes, mut asks) = (Heard::default(), [0; 8_192], false);
-        for _ in 0..MESSAGES_MAX {
-            match retry_on_intr(|| recv(&self.socket, &mut bytes, RecvFlags::empty())) {
-                Ok((len, _)) => self.note(&bytes[..len], &mut heard),
-                // Nor is there room for an answer before the rest is read.
-                Err(Errno::NOBUFS) => (heard.missed, asks) = (true, true),
-                Err(_) if core::mem::take(&mut asks) => _ = self.ask(),
-                Err(_) => break,
+        let (mut heard, mut bytes) = (Heard::default(), [0; 8_192]);
+        for _ in 0..QUESTIONS_MAX {
+            // All of it first, whatever there is: nobody tells again of what is left, nor is there room for an answer before it is read.
+            if !self.take(&mut bytes, &mut heard) {
+                break;
             }
+            // What came meanwhile and was the MTU before would not have come through, so it is asked for. Also by whom a sandbox forbids filters.
+            let _ = self.filter();
+            let _ = self.ask();
         }
         heard
     }
 
-    fn note(&mut self, message: &[u8], heard: &mut Heard) {
-        let Some(&[_, _, _, _, a, b, ..]) = message.first_chunk::<HEADER>() else { return };
+    /// Reads all that is there. True where it is not known to be the last word.
+    fn take(&mut self, bytes: &mut [u8], heard: &mut Heard) -> bool {
+        let mut doubtful = false;
+        for _ in 0..MESSAGES_MAX {
+            match retry_on_intr(|| recv(&self.socket, &mut *bytes, RecvFlags::empty())) {
+                Ok((len, _)) => doubtful |= self.note(&bytes[..len], heard),
+                Err(Errno::NOBUFS) => (heard.missed, doubtful) = (true, true),
+                Err(_) => break,
+            }
+        }
+        doubtful
+    }
+
+    /// True when it says another MTU than the last one.
+    fn note(&mut self, message: &[u8], heard: &mut Heard) -> bool {
+        let Some(&[_, _, _, _, a, b, ..]) = message.first_chunk::<HEADER>() else { return false };
         if u16::from_ne_bytes([a, b]) == libc::RTM_DELLINK {
             heard.gone = true;
-            return;
+            return false;
         }
         let attributes = message.get(HEADER + IFINFO_LEN..).unwrap_or_default();
-        let Some(mtu) = msg::find_attr(attributes, IFLA_MTU).and_then(number) else { return };
+        let Some(mtu) = msg::find_attr(attributes, IFLA_MTU).and_then(number) else { return false };
         if mtu == self.mtu {
-            return;
+            return false;
         }
         self.mtu = mtu;
         heard.mtu = Some(mtu);
-        // What came meanwhile and was the MTU before would not have come through, so it is asked for.
-        let _ = self.filter().and_then(|()| self.ask());
+        true
     }
 
-    /// Asks the kernel: it answers to this socket, and the answer comes through where it is another MTU.
+    /// Asks the kernel: it answers to this socket, and the answer comes through where it is another MTU. It does so under the lock of all of rtnetlink
+    /// (`rtnl_lock`), for which this may sleep where much is set up or torn down: hence only after a change. The call that needs no lock
+    /// (SIOCGIFMTU) goes by a name, which may be another interface's by then.
     fn ask(&self) -> io::Result<()> {
-        let mut request = Message::new(libc::RTM_GETLINK, 0, 0);
+        let mut request = Message::unacknowledged(libc::RTM_GETLINK, 0, 0);
         request.u8(0).u8(0).u16(0).u32(self.index).u32(0).u32(0);
         sendto(&self.socket, &request.finish(), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
         Ok(())
@@ -182,6 +199,23 @@ mod tests {
             lo.set_mtu(1_400).unwrap();
             let mut watch = LinkWatch::new(lo.index(), was).unwrap();
             assert_eq!((watch.hear(), watch.hear()), (mtu(1_400), Heard::default()));
+        });
+    }
+
+    /// A process that was stopped meanwhile, and a script beside it: whatever the socket had room for, one look ends with the MTU of now.
+    #[test]
+    fn many_changes_between_two_looks_end_with_the_last() {
+        on_lo(|lo| {
+            let mut watch = LinkWatch::new(lo.index(), lo.mtu().unwrap()).unwrap();
+            for count in [40, 100, 400] {
+                for new in 0..count {
+                    lo.set_mtu(2_000 + count + new).unwrap();
+                }
+                let (heard, last) = (watch.hear(), 2_000 + 2 * count - 1);
+                assert_eq!((heard.mtu, watch.mtu), (Some(last), last));
+                let nothing = recv(&watch.socket, &mut [0; 16], RecvFlags::empty());
+                assert_eq!(nothing.map(|_| ()), Err(Errno::AGAIN), "of which nobody would be told");
+            }
         });
     }
 
