@@ -1,4 +1,5 @@
 //! The devices of one stack, and what is between each of them and the stack.
+use crate::builder::MTU_MIN;
 use crate::observe::{Direction, Watch};
 use crate::port::{BATCH_PACKETS, Port};
 use crate::shared::Inner;
@@ -93,9 +94,7 @@ impl Attached {
         if self.failed.is_some() {
             return false;
         }
-        if let Some(mtu) = self.port.new_mtu(look) {
-            (self.caps.mtu, self.untold.mtu) = (mtu, Some(mtu));
-        }
+        self.hear(look);
         match self.port.recv(at, BATCH_PACKETS, &mut self.inbox) {
             Ok(more) => self.more_input = more,
             Err(e) => {
@@ -108,11 +107,20 @@ impl Attached {
                 return true;
             }
         }
+        // Reading may have met news as well, of which no descriptor tells again.
+        self.hear(false);
         if self.port.needs_flush() {
             self.port.flush();
         }
         self.port.completions(&mut self.done);
         !self.inbox.is_empty() || !self.done.is_empty() || self.untold.mtu.is_some()
+    }
+
+    /// Less than IPv4 needs (RFC 791) is not heard: Linux ends IPv4 on such a device.
+    fn hear(&mut self, look: bool) {
+        if let Some(mtu) = self.port.new_mtu(look).filter(|mtu| *mtu >= MTU_MIN) {
+            (self.caps.mtu, self.untold.mtu) = (mtu, Some(mtu));
+        }
     }
 
     /// The stack has yet to hear what became of some packets.
@@ -284,7 +292,7 @@ pub(crate) fn input(inner: &mut Inner, now: Instant, attached: &mut Attached) {
     }
     let Untold { gone, mtu } = core::mem::take(&mut attached.untold);
     if let Some(mtu) = mtu {
-        // Less than IPv4 needs (RFC 791) is refused. Linux ends IPv4 on such a device, and its drivers have larger ones.
+        // Only less than IPv4 needs is refused, which was not heard.
         let _ = inner.core.set_mtu(attached.id, mtu);
     }
     for packet in attached.inbox.drain(..) {
@@ -389,6 +397,41 @@ mod tests {
         assert!(attached.write(Instant::ZERO, (0, &mut Watch::default())));
         assert_eq!(back(&mut attached), [9]);
         assert!(!attached.read(Instant::ZERO, false) && attached.outbox.is_empty());
+    }
+
+    /// Hears of MTUs while it reads, as a network interface does that was down.
+    struct Heard(Vec<u16>, Option<u16>);
+
+    impl Device for Heard {
+        fn submit(&mut self, _: Instant, _: Packet) -> Submit {
+            Submit::Sent
+        }
+    }
+
+    impl Port for Heard {
+        fn caps(&self) -> DeviceCaps {
+            DeviceCaps::plain(1_500)
+        }
+        fn recv(&mut self, _: Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
+            self.1 = self.0.pop();
+            Ok(false)
+        }
+        fn new_mtu(&mut self, _: bool) -> Option<u16> {
+            self.1.take()
+        }
+        fn attach(&mut self, _: &Poller, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_mtu_that_reading_has_met_is_told_at_once_and_none_too_small_for_ipv4() {
+        let port = Heard(vec![67, 68, 1_400], None);
+        let mut attached = Attached::new(DeviceId(1), DeviceCaps::plain(1_500), Box::new(port));
+        for (told, now) in [(Some(1_400), 1_400), (Some(68), 68), (None, 68)] {
+            assert_eq!(attached.read(Instant::ZERO, false), told.is_some(), "the driver would sleep on it");
+            assert_eq!((core::mem::take(&mut attached.untold).mtu, attached.caps.mtu), (told, now));
+        }
     }
 
     /// Full, and nobody hears from it when it no longer is.

@@ -44,7 +44,11 @@ pub trait Port: Device + Send {
 
     /// The device's MTU, where it has changed since this was last asked or since [`Port::caps`]: connections follow with what they send next, down
     /// and up. Asked before each [`Port::recv`], so it should cost a system call only with `look`: that is true where the poller has told of
-    /// [`Interest::News`], and besides for one question in a tenth of a second while the stack has something to do.
+    /// [`Interest::News`], and besides for one question in a tenth of a second while the stack has something to do. Less than the 68 bytes of IPv4 (RFC 791) is not
+    /// taken.
+    ///
+    /// Packets of the old size may still be submitted behind an answer; what it does not take any more is [`Submit::Dropped`]. A device without a
+    /// descriptor for news wakes the poller, and one that wraps another asks that one.
     fn new_mtu(&mut self, look: bool) -> Option<u16> {
         let _ = look;
         None
@@ -59,7 +63,8 @@ pub trait Port: Device + Send {
         false
     }
 
-    /// Arranges that `poller` wakes when a packet waits, when there are completions, and when there is room after "not now".
+    /// Arranges that `poller` wakes when a packet waits, when there are completions, when there is room after "not now", and where the MTU changes
+    /// ([`Interest::News`]).
     ///
     /// # Errors
     /// When the descriptor cannot be polled.
