@@ -59,6 +59,9 @@ pub struct Link {
     waiting: RefCell<Vec<IpAddr>>,
 }
 
+/// Every device of IPv4 takes so much (RFC 791 section 3.2).
+pub(crate) const MTU_MIN: u32 = 68;
+
 impl Link {
     /// The device called `name` in the calling thread's network namespace.
     ///

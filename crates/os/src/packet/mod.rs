@@ -9,8 +9,9 @@ mod recv;
 mod ring;
 
 use crate::error::SetupError;
-use crate::netlink::Link;
+use crate::netlink::{Link, MTU_MIN};
 use crate::sys::{RingSize, TxRing, socket};
+use crate::vnet::VNET_HDR_SHORT;
 use core::fmt;
 use lowwater_core::base::Instant;
 use lowwater_core::device::DeviceCaps;
@@ -22,6 +23,11 @@ use std::io;
 
 /// Bytes of a slot of the ring: the largest super-packet with its headers.
 const SLOT_BYTES: usize = 65_536;
+/// Bytes of IP that fit a slot: some interfaces have a larger MTU than that, and what fits no slot would never leave.
+const MTU_MAX: u16 = {
+    let size = RingSize { slots: SLOTS_MIN, slot_bytes: SLOT_BYTES };
+    (size.frame_bytes() - VNET_HDR_SHORT - ring::ETHERNET_HEADER) as u16
+};
 /// Fewest and most slots.
 pub const SLOTS_MIN: usize = 8;
 /// See [`SLOTS_MIN`].
@@ -212,9 +218,9 @@ impl PacketDevice {
     }
 
     /// The interface's MTU, where it has changed since this was last asked or the interface was opened: for `Stack::set_mtu`. Longer frames are
-    /// refused from then on. With `look` that costs a system call; to be asked so when [`PacketDevice::watch_fd`] has told of something.
+    /// refused from then on. One below the 68 bytes that every device of IPv4 takes (RFC 791) counts as 68. With `look` that costs a system call; to be asked so when [`PacketDevice::watch_fd`] has told of something.
     pub fn new_mtu(&mut self, look: bool) -> Option<u16> {
-        let mtu = clamped(self.input.new_mtu(look)?);
+        let mtu = clamped(self.input.new_mtu(look)?.max(MTU_MIN));
         (core::mem::replace(&mut self.mtu, mtu) != mtu).then_some(mtu)
     }
 
@@ -247,9 +253,9 @@ impl fmt::Debug for PacketDevice {
     }
 }
 
-/// As far as an IP packet goes.
+/// As far as a slot goes.
 fn clamped(mtu: u32) -> u16 {
-    u16::try_from(mtu).unwrap_or(u16::MAX)
+    u16::try_from(mtu).map_or(MTU_MAX, |mtu| mtu.min(MTU_MAX))
 }
 
 fn refused(doing: String, error: &io::Error) -> SetupError {

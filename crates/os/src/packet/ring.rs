@@ -10,7 +10,7 @@ use rustix::net::{SendFlags, send};
 use std::collections::VecDeque;
 
 /// Length of an Ethernet header.
-const ETHERNET_HEADER: usize = 14;
+pub(super) const ETHERNET_HEADER: usize = 14;
 
 /// What lies in the slots that the kernel has, oldest first. They are consecutive: the kernel takes slots in order, though it may
 /// give them back in another.
@@ -138,7 +138,8 @@ impl Device for PacketDevice {
             self.counters.not_now += 1;
             return Submit::NotNow(packet);
         }
-        // What `tpacket_snd` refuses: no link header, or more than the MTU and not cut on the way.
+        // What `tpacket_snd` passes over: no link header, or more than the MTU. With virtio-net headers it lets the latter leave, for the card or the
+        // next host to drop, so it is refused here unless it is cut on the way.
         let most = usize::from(self.mtu) + ETHERNET_HEADER;
         if packet.len() < ETHERNET_HEADER || (packet.offload.gso_size == 0 && packet.len() > most) {
             self.counters.dropped += 1;

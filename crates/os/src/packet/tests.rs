@@ -65,6 +65,25 @@ fn frames_cross_and_their_slots_come_back() {
     });
 }
 
+/// Pairs take 65,535 bytes and so does `lo`, a slot does not; and `lo` takes less than any packet of IPv4 has.
+#[test]
+fn the_mtu_is_one_that_a_slot_takes_and_ipv4_as_well() {
+    with_pair(|| {
+        let mut a = open("va");
+        Link::by_name("va").unwrap().set_mtu(65_535).unwrap();
+        let told = a.new_mtu(true).unwrap();
+        assert_eq!((told, a.caps().mtu, open("va").caps().mtu), (65_480, 65_480, 65_480));
+        let mut full = |len| a.submit(Instant::ZERO, frame([2, 0, 0, 0, 0, 9], len, None));
+        assert!(matches!(full(told.into()), Submit::Sent));
+        assert!(matches!(full(usize::from(told) + 1), Submit::Dropped));
+        let lo = Link::by_name("lo").unwrap();
+        lo.up().unwrap();
+        let mut lower = open("lo");
+        lo.set_mtu(60).unwrap();
+        assert_eq!((lower.new_mtu(true), lower.caps().mtu), (Some(68), 68));
+    });
+}
+
 #[test]
 fn what_the_kernel_would_drop_without_a_word_is_dropped_and_counted() {
     with_pair(|| {
