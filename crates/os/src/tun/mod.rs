@@ -11,7 +11,7 @@ pub use work::KernelWork;
 
 use crate::entropy;
 use crate::error::SetupError;
-use crate::netlink::{Link, LinkWatch};
+use crate::netlink::{Link, LinkWatch, MTU_MIN};
 use crate::pool::Pool;
 use crate::sys::{self, TunFlags};
 use crate::vnet;
@@ -131,6 +131,8 @@ struct Size {
     mtu: u32,
     /// Who tells of another one, where the device is one of this process's namespace.
     watch: Option<LinkWatch>,
+    /// Why nobody does, where it was to be.
+    unfollowed: Option<String>,
 }
 
 impl Tun {
@@ -163,7 +165,7 @@ impl Tun {
         while all.len() < queues {
             let mut next = Self::attach(&same, libc::IFF_MULTI_QUEUE as TunFlags)?;
             next.ethernet = all[0].ethernet;
-            next.follow()?;
+            next.follow_if_possible();
             all.push(next);
         }
         // The attributes of a queue are there once all are attached.
@@ -203,7 +205,7 @@ impl Tun {
     /// name there is watched, as long as it stays there.
     ///
     /// # Errors
-    /// As [`Link::by_name`].
+    /// As [`Link::by_name`], and [`SetupError::Os`] where that cannot be watched.
     pub fn follow(&mut self) -> Result<(), SetupError> {
         let failed = |source| SetupError::Os { doing: format!("watching {}", self.name), source };
         self.size.watch = Some(LinkWatch::new(self.link()?.index(), self.size.mtu).map_err(failed)?);
@@ -218,7 +220,7 @@ impl Tun {
     }
 
     /// The device's MTU, where it has changed since this was last asked or the device was opened: for `Stack::set_mtu`. A system call where it is
-    /// followed; to be asked when [`Tun::watch_fd`] has told of something.
+    /// followed; to be asked when [`Tun::watch_fd`] has told of something. One below the 68 bytes that every device of IPv4 takes (RFC 791) counts as 68.
     pub fn new_mtu(&mut self) -> Option<u16> {
         let heard = self.size.watch.as_mut()?.hear();
         if heard.gone {
@@ -226,7 +228,7 @@ impl Tun {
             self.size.watch = None;
         }
         let before = self.caps().mtu;
-        self.size.mtu = heard.mtu?;
+        self.size.mtu = heard.mtu?.max(MTU_MIN);
         Some(self.caps().mtu).filter(|mtu| *mtu != before)
     }
 
@@ -272,10 +274,11 @@ impl Tun {
         DeviceCaps { ethernet: self.ethernet, ..caps.keeping_nothing() }
     }
 
-    /// Why [`TunOptions::work`] could not be arranged; the device works all the same, as with [`KernelWork::Inline`].
+    /// Why [`TunOptions::work`] could not be arranged, or another MTU is not heard of; the device works all the same, as with [`KernelWork::Inline`] and
+    /// with the MTU that it has.
     #[must_use]
     pub fn degraded(&self) -> Option<&str> {
-        self.arranged.degraded.as_deref()
+        self.arranged.degraded.as_deref().or(self.size.unfollowed.as_deref())
     }
 
     /// What has passed.
@@ -328,7 +331,7 @@ impl Tun {
             name,
             layer,
             vnet,
-            size: Size { mtu, watch: None },
+            size: Size { mtu, watch: None, unfollowed: None },
             ethernet: None,
             pool,
             buffer,
@@ -370,7 +373,13 @@ impl Tun {
             Err(SetupError::NotPermitted { .. }) => self.size.mtu = link.mtu()?,
             other => other?,
         }
-        self.follow()
+        self.follow_if_possible();
+        Ok(())
+    }
+
+    /// A sandbox may forbid to listen where it allows to ask: a device whose MTU is not followed is better than none.
+    fn follow_if_possible(&mut self) {
+        self.size.unfollowed = self.follow().err().map(|e| e.to_string());
     }
 }
 
