@@ -1,8 +1,11 @@
 //! Devices whose MTU changes under a transfer: an administrator does that, or a tunnel whose path has changed. Those of the kernel stand in network
 //! namespaces that each test makes.
 use lowwater::blocking::{TcpListener, TcpStream};
-use lowwater::core::packet::Packet;
+use lowwater::core::base::Instant as At;
+use lowwater::core::device::{Device as _, Submit};
+use lowwater::core::packet::{Offload, Packet};
 use lowwater::link::{self, Link, QueueLimit};
+use lowwater::port::Port as _;
 use lowwater::{Direction, Observer, PacketOptions, Stack, TunOptions};
 use lowwater_os::netns::{NetNs, net_admin};
 use lowwater_os::{Layer, Link as KernelLink, Tun};
@@ -194,9 +197,10 @@ fn a_transfer_over_a_network_interface_follows_its_mtu() {
     }
 }
 
-/// It sleeps meanwhile, and the next write is given to the device without it: two changes, of which the second comes sooner than it would look by itself.
+/// Two changes at once, of which the second comes sooner than the stack would look by itself. That a sleeping one is told of each is another test's
+/// (`a_device_whose_descriptor_tells_of_news_is_asked_for_them`): nothing here shows whether it slept.
 #[test]
-fn a_stack_that_sleeps_hears_of_each_change() {
+fn changes_that_follow_one_another_end_with_the_last() {
     if !net_admin() {
         return;
     }
@@ -220,11 +224,14 @@ fn a_stack_that_sleeps_hears_of_each_change() {
         };
         assert_eq!(cross(), 1_500);
         for (first, then) in [(1_300, 1_100), (1_200, 1_400)] {
-            lw0.set_mtu(first).unwrap();
-            thread::sleep(Duration::from_millis(20));
-            lw0.set_mtu(then).unwrap();
-            thread::sleep(Duration::from_millis(300));
-            assert_eq!(cross(), then as usize);
+            for mtu in [first, then] {
+                lw0.set_mtu(mtu).unwrap();
+            }
+            let until = Instant::now() + Duration::from_secs(20);
+            while cross() != then as usize {
+                assert!(Instant::now() < until, "an MTU of {then}: segments of one of {}", cross());
+                thread::sleep(Duration::from_millis(5));
+            }
         }
     });
 }
@@ -274,4 +281,29 @@ fn a_transfer_over_a_link_of_the_program_follows_its_mtu() {
     server.set_read_timeout(PATIENCE).unwrap();
     transfer(&client, server, &segments, |mtu| a.set_mtu(mtu as u16).unwrap());
     assert!(a.set_mtu(67).is_err());
+}
+
+/// Whoever has lowered a link need not expect what is longer, and hears that nobody follows any more.
+#[test]
+fn a_link_takes_nothing_longer_from_the_moment_its_mtu_is_lowered() {
+    let (mut port, link) = link::owned(1_500, QueueLimit::default());
+    let packet = |len: usize| {
+        let bytes = vec![0x45; len].into();
+        Packet::received(bytes, Offload::default(), At::ZERO)
+    };
+    let takes = |port: &mut link::OwnedPort, len| matches!(port.submit(At::ZERO, packet(len)), Submit::Sent);
+    assert!(takes(&mut port, 1_500));
+    link.set_mtu(1_400).unwrap();
+    assert!(!takes(&mut port, 1_401) && takes(&mut port, 1_400));
+    assert_eq!((port.new_mtu(false), port.new_mtu(false)), (Some(1_400), None));
+    link.set_mtu(1_450).unwrap();
+    assert_eq!(port.new_mtu(false), Some(1_450));
+    assert!(takes(&mut port, 1_450));
+    // There and back between two looks.
+    link.set_mtu(1_300).unwrap();
+    link.set_mtu(1_450).unwrap();
+    assert_eq!(port.new_mtu(false), None);
+    assert!(takes(&mut port, 1_450));
+    drop(port);
+    assert!(link.set_mtu(1_400).is_err());
 }

@@ -26,6 +26,49 @@ fn looking_around_is_looking() {
     assert!(driver.looked, "else timers would wait for another turn");
 }
 
+/// Whether it was asked for news of itself, each time.
+struct Asked(Arc<std::sync::Mutex<Vec<bool>>>);
+
+impl Device for Asked {
+    fn submit(&mut self, _: Instant, _: Packet) -> Submit {
+        Submit::Completed
+    }
+}
+
+impl Port for Asked {
+    fn caps(&self) -> DeviceCaps {
+        DeviceCaps::plain(1_500)
+    }
+    fn recv(&mut self, _: Instant, _: usize, _: &mut Vec<Packet>) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn new_mtu(&mut self, look: bool) -> Option<u16> {
+        // Reading asks again for what costs nothing.
+        self.0.lock().unwrap().extend(look.then_some(true));
+        None
+    }
+    fn attach(&mut self, _: &Poller, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// However lately it was asked, and whatever else has woken the driver.
+#[test]
+fn a_device_whose_descriptor_tells_of_news_is_asked_for_them() {
+    let asked = Arc::default();
+    let builder = crate::Stack::builder().device(Asked(Arc::clone(&asked))).address("10.0.0.1/24");
+    let (_stack, mut driver) = builder.build_driver().unwrap();
+    let shared = driver.shared.clone();
+    for (news, times) in [(None, 0), (Some(false), 0), (Some(true), 1)] {
+        shared.devices().news_at = Instant::FAR_FUTURE;
+        asked.lock().unwrap().clear();
+        let mut ready =
+            news.map(|news| Ready { token: 0, readable: true, writable: false, news }).into_iter().collect();
+        drop(driver.look(&shared, &mut ready));
+        assert_eq!(asked.lock().unwrap().len(), times, "{news:?}");
+    }
+}
+
 /// A TUN with a host behind it: what is written is gone, and the driver tells the stack in its next turn.
 struct Written {
     caps: DeviceCaps,

@@ -205,16 +205,25 @@ impl Link {
     }
 
     /// The link takes packets of `mtu` bytes from now on, as when the path of a tunnel has changed. The stack's connections follow with what they send
-    /// next, down and up. What it has made for a larger size and not given to the link is lost, and sent again; what waits in the link stays.
+    /// next, down and up. What it has made for a larger size and not given to the link is lost, as in a network; what waits in the link stays.
     ///
     /// # Errors
-    /// Less than the 68 bytes of IPv4 (RFC 791).
+    /// Less than the 68 bytes of IPv4 (RFC 791), or the stack is gone.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
         if mtu < MTU_MIN {
             let why = format!("an MTU of {mtu}; IPv4 needs {MTU_MIN} (RFC 791)");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        self.0.0.state().mtu = Some(mtu);
+        let mut state = self.0.0.state();
+        if state.closed {
+            return Err(stopped());
+        }
+        state.mtu = Some(mtu);
+        // Nothing longer comes behind this call. A larger one is taken once the stack has heard of it.
+        if mtu < state.out.caps().mtu {
+            state.out.set_mtu(mtu);
+        }
+        drop(state);
         self.0.0.ring();
         Ok(())
     }
@@ -243,6 +252,7 @@ impl Link {
 #[derive(Debug)]
 pub struct OwnedPort {
     shared: Arc<Shared>,
+    /// With the MTU that the stack has last heard of.
     caps: DeviceCaps,
 }
 
@@ -289,7 +299,8 @@ impl Port for OwnedPort {
     fn new_mtu(&mut self, _look: bool) -> Option<u16> {
         let mut state = self.shared.state();
         let mtu = state.mtu.take()?;
-        (state.out.set_mtu(mtu) != mtu).then_some(mtu)
+        state.out.set_mtu(mtu);
+        (core::mem::replace(&mut self.caps.mtu, mtu) != mtu).then_some(mtu)
     }
 
     fn room(&self) -> QueueLimit {

@@ -58,6 +58,20 @@ fn a_deadline_that_moves_is_kept_and_the_timer_set_only_for_earlier_ones() {
 }
 
 #[test]
+fn news_is_told_once_each_time_and_apart_from_what_is_read() {
+    let (mut poller, mut ready) = (Poller::new().unwrap(), Vec::new());
+    let (a, b) = UnixStream::pair().unwrap();
+    poller.add(&a, 7, Interest::News).unwrap();
+    for _ in 0..2 {
+        rustix::io::write(&b, b"x").unwrap();
+        poller.wait_for(None, &mut ready).unwrap();
+        assert_eq!(ready, [Ready { token: 7, readable: true, writable: false, news: true }]);
+        poller.wait_for(Some(Duration::ZERO), &mut ready).unwrap();
+        assert_eq!(ready, [], "though nobody has read it");
+    }
+}
+
+#[test]
 fn descriptors_report_their_token_until_served() {
     let (mut poller, mut ready) = (Poller::new().unwrap(), Vec::new());
     let (a, b) = UnixStream::pair().unwrap();
