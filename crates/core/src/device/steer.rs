@@ -136,7 +136,8 @@ impl Steering {
             6 => {
                 let view = Ipv6View::parse_quoted(ip).ok()?;
                 let (src, dst) = (view.src().into(), view.dst().into());
-                let chain = view.walk().ok()?;
+                // Of what an error quotes, and of a packet whose headers are apart, only the beginning is here.
+                let chain = view.walk_quoted().ok()?;
                 let l4 = view.payload().get(chain.offset..)?;
                 let flow = || self.transport(src, dst, chain.protocol, l4, may_quote);
                 let Some(f) = chain.fragment else { return flow().map(Place::of) };

@@ -234,13 +234,17 @@ impl QueueAware {
         }
     }
 
-    /// A packet of so much payload has become pieces, which leave one by one.
+    /// The newest packet, of so much payload, has become pieces, which leave one by one. If it waits for its time they do, too.
     pub fn on_cut(&mut self, now: Instant, payload: u32, pieces: impl Iterator<Item = u32>) {
         let is: u64 = pieces.map(|payload| self.sizes.ip_bytes(payload)).sum();
         let was = self.sizes.ip_bytes(payload);
         self.advance(now);
-        self.queued += is.saturating_sub(was);
-        self.take(was.saturating_sub(is).min(self.queued));
+        self.queued = (self.queued + is).saturating_sub(was);
+        if let Some((_, sum)) = self.held_back.back_mut().filter(|(_, sum)| *sum >= was) {
+            *sum = *sum - was + is;
+            self.held_bytes = (self.held_bytes + is).saturating_sub(was);
+        }
+        self.take(0);
     }
 
     /// One will never leave: it says nothing of the queue's speed.

@@ -32,7 +32,7 @@ pub use ledger::FlowCredit;
 pub use query::{Queues, covers};
 pub use report::{Report, SocketKind, SocketReport};
 pub use sockstat::Sockstat;
-pub use watch::{DataPacket, Early, Turn as SctpTurn, Witnessed};
+pub use watch::{AssocTurn, DataPacket, Early, WITNESSED_MAX, Witnessed};
 
 use crate::base::hash::KeyedState;
 use crate::base::{DeviceId, Error, Instant, Slab, SocketId, Sysctl};

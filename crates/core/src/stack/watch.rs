@@ -1,5 +1,5 @@
 //! What goes down where nobody could look before and after: a connection that sends before its turn, and each packet of an association.
-//! Kept for a checker that asks for it; without one it costs a branch.
+//! Kept for a checker that asks for it; without one it costs a branch. It keeps no more than [`WITNESSED_MAX`] of them, and says so.
 use super::Stack;
 use crate::base::{Instant, SocketId};
 use crate::path::pacing::Status;
@@ -8,15 +8,20 @@ use crate::socket::Socket;
 use crate::tcp::{Bounds, OwnQueue, SentPacket};
 use lowwater_wire::sctp::{Chunks, HEADER_LEN, chunk_kind};
 
+/// Most that is kept for a checker who does not ask.
+pub const WITNESSED_MAX: usize = 1 << 16;
+
 /// What went down, in its order.
 #[derive(Clone, Debug)]
 pub enum Witnessed {
     /// A connection has sent before its turn ([`Stack`]'s `send_now`).
     Early(Box<Early>),
     /// An association's turn to send begins.
-    Turn(Turn),
+    Turn(AssocTurn),
     /// It has sent a packet with data.
     Data(DataPacket),
+    /// What went down from here on until somebody asked was not kept: [`WITNESSED_MAX`].
+    Lost,
 }
 
 /// A connection that has sent before its turn.
@@ -24,6 +29,8 @@ pub enum Witnessed {
 pub struct Early {
     /// Which one.
     pub socket: SocketId,
+    /// When.
+    pub at: Instant,
     /// What bounded it before, and its own queue.
     pub was: (Bounds, Option<OwnQueue>),
     /// The same behind it.
@@ -34,7 +41,7 @@ pub struct Early {
 
 /// An association's turn to send.
 #[derive(Clone, Debug)]
-pub struct Turn {
+pub struct AssocTurn {
     /// Whose.
     pub socket: SocketId,
     /// A packet of what goes again asks neither window nor pace (RFC 9260 section 7.2.4, rule 3).
@@ -48,6 +55,8 @@ pub struct Turn {
 pub struct DataPacket {
     /// Whose.
     pub socket: SocketId,
+    /// When it went down.
+    pub at: Instant,
     /// The number of its path among all that the association ever had.
     pub path: u8,
     /// Bytes of its chunks.
@@ -65,7 +74,7 @@ pub struct DataPacket {
 }
 
 impl Stack {
-    /// From now on the stack keeps what [`Self::witnessed`] tells; for checkers alone, who must ask often, or it grows.
+    /// From now on the stack keeps what [`Self::witnessed`] tells; for checkers alone, who must ask often, or some of it is lost.
     pub fn watch(&mut self) {
         self.down.watch.get_or_insert_default();
     }
@@ -92,7 +101,8 @@ impl Stack {
         }
         let packets = self.sent_from(socket, 0).collect();
         if let Some(watch) = &mut self.down.watch {
-            watch.push(Witnessed::Early(Box::new(Early { socket, was, now, packets })));
+            let at = self.now;
+            keep(watch, Witnessed::Early(Box::new(Early { socket, at, was, now, packets })));
         }
     }
 
@@ -102,7 +112,8 @@ impl Stack {
         if let Some(Socket::Sctp(sctp)) = self.sockets.get(socket).map(|entry| &entry.socket) {
             let paths = sctp.assoc.paths().iter().filter(|(_, path)| !path.flow.pacing.is_paced());
             let unpaced = paths.map(|(_, path)| path.number()).collect();
-            watch.push(Witnessed::Turn(Turn { socket, fast: sctp.assoc.may_send_fast(), unpaced }));
+            let fast = sctp.assoc.may_send_fast();
+            keep(watch, Witnessed::Turn(AssocTurn { socket, fast, unpaced }));
         }
     }
 
@@ -116,8 +127,9 @@ impl Stack {
             let data = |kind| [chunk_kind::DATA, chunk_kind::I_DATA].contains(&kind);
             let first = Chunks::new(chunks).flatten().find(|chunk| data(chunk.kind()));
             let Some(tsn) = first.and_then(|chunk| chunk.value().first_chunk().copied()) else { continue };
-            watch.push(Witnessed::Data(DataPacket {
+            let packet = DataPacket {
                 socket,
+                at: self.now,
                 path: path.number(),
                 bytes: chunks.len() as u32,
                 tsn: u32::from_be_bytes(tsn),
@@ -125,7 +137,35 @@ impl Stack {
                 leads: place == 0,
                 rate: path.flow.pacing.rate(),
                 by: path.flow.pacing.status(),
-            }));
+            };
+            keep(watch, Witnessed::Data(packet));
         }
+    }
+}
+
+/// Keeps it while there is room, the last of which says that there is none.
+fn keep(watch: &mut Vec<Witnessed>, witnessed: Witnessed) {
+    match watch.len() {
+        len if len < WITNESSED_MAX - 1 => watch.push(witnessed),
+        len if len < WITNESSED_MAX => watch.push(Witnessed::Lost),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_ask_is_told_that_something_is_lost() {
+        let turn = || {
+            let turn = AssocTurn { socket: SocketId::default(), fast: false, unpaced: Vec::new() };
+            Witnessed::Turn(turn)
+        };
+        let mut watch = Vec::new();
+        (0..WITNESSED_MAX + 9).for_each(|_| keep(&mut watch, turn()));
+        assert_eq!(watch.len(), WITNESSED_MAX);
+        let lost = |witnessed: &Witnessed| matches!(witnessed, Witnessed::Lost);
+        assert_eq!(watch.iter().position(lost), Some(WITNESSED_MAX - 1));
     }
 }

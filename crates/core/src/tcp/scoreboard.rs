@@ -217,7 +217,8 @@ impl Flight {
     }
 
     /// The same for what a queue of our own gave up on purpose: that is no loss of the network, so controllers that look for
-    /// losses do not see it (`tp->lost`). It is not below any more, whatever of what went before it is.
+    /// losses do not see it (`tp->lost`). It is not below any more, whatever of what went before it is. Only of whole records: one of which a piece was given
+    /// up, or that went again in this very instant, keeps its number, and does not go again before older ones have left (`on_given_up`).
     pub fn mark_given_up(&mut self, cx: &mut Cx<'_>, start: u64) -> bool {
         let (lost, none) = (self.lost, self.tx.below.none());
         let news = self.mark_lost(cx, start);

@@ -231,14 +231,15 @@ struct Asked {
 
 impl Asked {
     /// What the last of `packets` was asked for, which were handed down in their order between `was` and `now`; right `behind` it is what it was cut
-    /// from, if it was cut. Then there are more records by one that nothing new makes up for, but that small ones may have become one.
+    /// from, if it was cut. Then there are more records by one that nothing new makes up for, but that small ones may have become one. That was
+    /// not the last itself, which is asked for and cut before it takes in what follows (`__tcp_retransmit_skb`).
     fn of(was: &Bounds, now: &Bounds, packets: &[SentPacket], behind: Option<SentPacket>) -> Self {
         let Some(last) = packets.last() else { return Self { again: was.sent.1 != now.sent.1, record: 0 } };
         if last.at >= was.nxt {
             return Self::default();
         }
         let new = packets.iter().filter(|packet| packet.at >= was.nxt).count();
-        let joined = packets.iter().any(|packet| packet.at < was.nxt && packet.segs == 1);
+        let joined = packets.iter().rev().skip(1).any(|packet| packet.at < was.nxt && packet.segs == 1);
         let cut = joined || now.records > was.records + new;
         let rest = behind.filter(|rest| cut && rest.at < was.nxt).map_or(0, |rest| rest.bytes);
         Self { again: true, record: (last.bytes + rest) as u64 + PACKET_CHARGE }
@@ -451,6 +452,9 @@ mod tests {
         // Small ones that became one may hide that another was cut.
         let one = record(89_000, 1, 40);
         assert_eq!(asked(again(3), &[one, two], Some(rest)).1, 5_000 + PACKET_CHARGE);
+        let behind = record(90_000, 1, 7);
+        assert_eq!(asked(again(3), &[one], Some(behind)).1, 1_000 + PACKET_CHARGE, "nor was one segment");
+        assert_eq!(asked(again(4), &[one], Some(behind)).1, 2_000 + PACKET_CHARGE, "it was cut from two");
         assert_eq!(asked(again(4), &[two], Some(new)).1, 2_000 + PACKET_CHARGE, "it was never sent");
         assert_eq!(asked(again(4), &[two, new], None), (false, 0), "new data is the last");
         assert_eq!([asked(again(3), &[], None), asked(STILL, &[], None)], [(true, 0), (false, 0)]);

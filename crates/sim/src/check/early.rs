@@ -3,7 +3,7 @@
 use super::aware::{self, Side};
 use super::pace::{self, Paces};
 use super::size::Sizes;
-use lowwater_core::base::{Duration, Instant};
+use lowwater_core::base::Duration;
 use lowwater_core::stack::Early;
 
 /// What such packets go by, beside what the connection says.
@@ -18,18 +18,17 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// What has left at `at` keeps to all three. `held` says how many packets of the connection wait below.
+    /// What has left keeps to all three, at its own time: who looks may do so later. `held` says how many packets of the connection wait below.
     ///
     /// # Errors
     /// Something has left too early, in too large a packet, or without room.
     pub fn keeps(
         &self,
         early: &Early,
-        at: Instant,
         paces: &mut Paces,
         held: impl FnOnce() -> usize,
     ) -> Result<(), String> {
-        let (was, now) = (&early.was.0, &early.now.0);
+        let (was, now, at) = (&early.was.0, &early.now.0, early.at);
         let packets = pace::in_order(was, now, early.packets.iter().copied());
         for packet in packets.iter().filter(|packet| packet.at >= was.nxt) {
             self.sizes.keeps(was, now, *packet)?;
@@ -47,7 +46,7 @@ impl Ground {
 mod tests {
     use super::*;
     use crate::check::sample::{FLOW, PACE};
-    use lowwater_core::base::{SocketId, Sysctl};
+    use lowwater_core::base::{Instant, SocketId, Sysctl};
     use lowwater_core::path::pacing::Status;
     use lowwater_core::tcp::{Bounds, OwnQueue, Pace, SentPacket};
 
@@ -65,14 +64,14 @@ mod tests {
             SentPacket { at: FLOW.nxt, bytes, segs, departs: at, number },
         ];
         let socket = SocketId::from(slotmap::KeyData::from_ffi(1 | 1 << 32));
-        Early { socket, was: (was, queue), now: (now, queue), packets }
+        Early { socket, at, was: (was, queue), now: (now, queue), packets }
     }
 
     #[test]
     fn pace_size_and_its_own_queue_are_kept_to_before_a_turn_too() {
         let ground = Ground { sizes: Sizes::of(&Sysctl::default()), late: Duration::ZERO, holds: false };
         let paces = &mut Paces::default();
-        let mut keeps = |segs, queue, at| ground.keeps(&early(segs, queue, at), at, paces, || 0);
+        let mut keeps = |segs, queue, at| ground.keeps(&early(segs, queue, at), paces, || 0);
         assert_eq!(keeps(1, None, us(9_000)), Ok(()));
         assert!(keeps(1, None, us(9_723)).is_err_and(|what| what.contains("may leave at")));
         assert!(keeps(3, None, us(90_000)).is_err_and(|what| what.contains("a packet has")));
@@ -81,8 +80,8 @@ mod tests {
         assert!(full.is_err_and(|what| what.contains("its own queue takes")));
         assert_eq!(keeps(1, None, us(270_000)), Ok(()));
         let fq = Ground { holds: true, ..ground };
-        let waits = early(1, None, us(300_000));
-        let held = |held| fq.keeps(&waits, us(200_000), &mut Paces::default(), || held).is_ok();
+        let waits = Early { at: us(200_000), ..early(1, None, us(300_000)) };
+        let held = |held| fq.keeps(&waits, &mut Paces::default(), || held).is_ok();
         assert_eq!([held(0), held(1)], [false, true]);
     }
 }

@@ -4,7 +4,7 @@
 //! turn, those for which there is room in what the path sends in a millisecond. Nobody has to guess what was not looked at, since each packet is.
 use lowwater_core::base::{Instant, SocketId};
 use lowwater_core::path::pacing::Status;
-use lowwater_core::stack::{DataPacket, SctpTurn};
+use lowwater_core::stack::{AssocTurn, DataPacket};
 use std::collections::BTreeMap;
 
 /// The checker's name in reports.
@@ -46,8 +46,19 @@ pub struct Paths {
 }
 
 impl Paths {
+    /// Nothing is known of an association yet.
+    #[must_use]
+    pub fn is_new(&self, socket: SocketId) -> bool {
+        !self.all.contains_key(&socket)
+    }
+
+    /// Forgets the associations that are gone.
+    pub fn retain(&mut self, is_there: impl Fn(SocketId) -> bool) {
+        self.all.retain(|id, _| is_there(*id));
+    }
+
     /// An association's turn begins.
-    pub fn turn(&mut self, turn: &SctpTurn) {
+    pub fn turn(&mut self, turn: &AssocTurn) {
         let assoc = self.all.entry(turn.socket).or_default();
         assoc.fast = turn.fast;
         for (number, pace) in &mut assoc.paths {
@@ -55,11 +66,12 @@ impl Paths {
         }
     }
 
-    /// A packet goes down at `at`.
+    /// A packet has gone down.
     ///
     /// # Errors
     /// It does so too early.
-    pub fn keeps(&mut self, at: Instant, packet: &DataPacket) -> Result<(), String> {
+    pub fn keeps(&mut self, packet: &DataPacket) -> Result<(), String> {
+        let at = packet.at;
         let assoc = self.all.entry(packet.socket).or_default();
         let again = assoc.highest.is_some_and(|highest| !is_later(packet.tsn, highest));
         if !again {
@@ -113,6 +125,7 @@ mod tests {
     fn packet(tsn: u32) -> DataPacket {
         DataPacket {
             socket: SocketId::from(slotmap::KeyData::from_ffi(1 | 1 << 32)),
+            at: Instant::ZERO,
             path: 0,
             bytes: 1_000,
             tsn,
@@ -123,36 +136,43 @@ mod tests {
         }
     }
 
+    impl Paths {
+        /// The packet goes down at `at`.
+        fn goes(&mut self, at: Instant, packet: &DataPacket) -> Result<(), String> {
+            self.keeps(&DataPacket { at, ..*packet })
+        }
+    }
+
     /// A path that has sent as many as leave unpaced, the last of them at 9 ms, and begins another turn.
     fn begun(fast: bool) -> Paths {
         let mut paths = Paths::default();
         for tsn in 1..=UNPACED {
             paths.turn(&turn(false));
             let at = us(if tsn < UNPACED { 0 } else { 9_000 });
-            assert!(paths.keeps(at, &packet(tsn)).is_ok(), "packet {tsn} is not paced");
+            assert!(paths.goes(at, &packet(tsn)).is_ok(), "packet {tsn} is not paced");
         }
         paths.turn(&turn(fast));
         paths
     }
 
-    fn turn(fast: bool) -> SctpTurn {
-        SctpTurn { socket: packet(0).socket, fast, unpaced: Vec::new() }
+    fn turn(fast: bool) -> AssocTurn {
+        AssocTurn { socket: packet(0).socket, fast, unpaced: Vec::new() }
     }
 
     #[test]
     fn each_packet_takes_its_time() {
-        let next = |at| begun(false).keeps(us(at), &packet(11)).is_ok();
+        let next = |at| begun(false).goes(us(at), &packet(11)).is_ok();
         assert_eq!([9_499, 9_500].map(next), [false, true], "half of the tenth may be made up for");
         let third = |at| {
             let mut paths = begun(false);
-            assert!(paths.keeps(us(9_500), &packet(11)).is_ok());
-            paths.keeps(us(at), &packet(12)).is_ok()
+            assert!(paths.goes(us(9_500), &packet(11)).is_ok());
+            paths.goes(us(at), &packet(12)).is_ok()
         };
         assert_eq!([10_499, 10_500].map(third), [false, true], "no more than once");
         let other = DataPacket { path: 1, ..packet(11) };
-        assert!(begun(false).keeps(us(9_000), &other).is_ok(), "each path has its own");
+        assert!(begun(false).goes(us(9_000), &other).is_ok(), "each path has its own");
         let unpaced = DataPacket { by: Status::None, ..packet(11) };
-        assert!(begun(false).keeps(us(9_000), &unpaced).is_ok());
+        assert!(begun(false).goes(us(9_000), &unpaced).is_ok());
     }
 
     #[test]
@@ -160,25 +180,25 @@ mod tests {
         // 10,000 bytes in a millisecond: eight packets with what each counts for beside its chunks.
         let fast = |tsn| DataPacket { rate: 10_240_000, ..packet(tsn) };
         let go = |paths: &mut Paths, at, n: u32| {
-            (0..n).filter(|k| paths.keeps(us(at), &fast(11 + k)).is_ok()).count()
+            (0..n).filter(|k| paths.goes(us(at), &fast(11 + k)).is_ok()).count()
         };
         assert_eq!(go(&mut begun(false), 9_000, 8), 0, "the first asks");
         assert_eq!(go(&mut begun(false), 9_500, 9), 8);
         let mut next = begun(false);
         assert_eq!(go(&mut next, 9_500, 3), 3);
         next.turn(&turn(false));
-        assert!(next.keeps(us(9_500), &fast(14)).is_err(), "another turn asks anew");
+        assert!(next.goes(us(9_500), &fast(14)).is_err(), "another turn asks anew");
     }
 
     #[test]
     fn one_packet_of_what_goes_again_may_not_ask() {
-        let first = |fast, tsn| begun(fast).keeps(us(9_100), &packet(tsn)).is_ok();
+        let first = |fast, tsn| begun(fast).goes(us(9_100), &packet(tsn)).is_ok();
         assert_eq!([first(true, 3), first(false, 3), first(true, 11)], [true, false, false]);
         let mut paths = begun(true);
-        assert!(paths.keeps(us(9_100), &packet(3)).is_ok() && paths.keeps(us(9_100), &packet(4)).is_err());
+        assert!(paths.goes(us(9_100), &packet(3)).is_ok() && paths.goes(us(9_100), &packet(4)).is_err());
         let mut wraps = Paths::default();
         for tsn in [u32::MAX, 0] {
-            assert!(wraps.keeps(us(0), &packet(tsn)).is_ok());
+            assert!(wraps.goes(us(0), &packet(tsn)).is_ok());
         }
         assert_eq!(wraps.all.values().next().and_then(|assoc| assoc.highest), Some(0));
     }
@@ -186,19 +206,28 @@ mod tests {
     #[test]
     fn who_finds_nobody_that_paces_has_nobody_to_ask() {
         let mut paths = begun(false);
-        paths.turn(&SctpTurn { unpaced: vec![0], ..turn(false) });
-        let goes = [11, 12].map(|tsn| paths.keeps(us(9_100), &packet(tsn)).is_ok());
+        paths.turn(&AssocTurn { unpaced: vec![0], ..turn(false) });
+        let goes = [11, 12].map(|tsn| paths.goes(us(9_100), &packet(tsn)).is_ok());
         assert_eq!(goes, [true, false], "the controller that paces is there with the first");
         let mut other = begun(false);
-        other.turn(&SctpTurn { unpaced: vec![1], ..turn(false) });
-        assert!(other.keeps(us(9_100), &packet(11)).is_err());
+        other.turn(&AssocTurn { unpaced: vec![1], ..turn(false) });
+        assert!(other.goes(us(9_100), &packet(11)).is_err());
+    }
+
+    #[test]
+    fn an_association_that_is_gone_is_forgotten() {
+        let (mut paths, id) = (begun(false), packet(0).socket);
+        paths.retain(|there| there == id);
+        assert!(!paths.is_new(id) && paths.goes(us(9_100), &packet(11)).is_err());
+        paths.retain(|_| false);
+        assert!(paths.is_new(id) && paths.all.is_empty());
     }
 
     #[test]
     fn what_goes_down_leaves_no_sooner_than_it_may() {
         let leaves = |departs, leads| {
             let packet = DataPacket { departs: us(departs), leads, by: Status::Fq, ..packet(11) };
-            begun(false).keeps(us(9_000), &packet).is_ok()
+            begun(false).goes(us(9_000), &packet).is_ok()
         };
         assert_eq!([leaves(9_499, true), leaves(9_500, true), leaves(0, false)], [false, true, true]);
     }

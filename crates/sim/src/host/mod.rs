@@ -491,14 +491,18 @@ impl Host {
                     let sizes = Sizes::of(core.stack().sysctl());
                     let ground = Ground { sizes, late: core.lateness(), holds: core.holds_back() };
                     let held = || below(core, account).get(&early.socket).map_or(0, Below::held);
-                    let kept = ground.keeps(early, now, &mut watch.paces, held);
+                    let kept = ground.keeps(early, &mut watch.paces, held);
                     (bounds::NAME, kept.map_err(|what| format!("{:?} {what}", early.socket)))
                 }
                 Witnessed::Turn(turn) => {
+                    if watch.paths.is_new(turn.socket) {
+                        watch.paths.retain(|id| core.stack().queues(id).is_ok());
+                    }
                     watch.paths.turn(turn);
                     continue;
                 }
-                Witnessed::Data(packet) => (paths::NAME, watch.paths.keeps(now, packet)),
+                Witnessed::Data(packet) => (paths::NAME, watch.paths.keeps(packet)),
+                Witnessed::Lost => (bounds::NAME, Err("more has gone down than was looked at".to_owned())),
             };
             let kept = kept.map_err(|what| format!("host {}: {what}", outside.host));
             outside.ledger.check(name, now, kept);

@@ -71,6 +71,11 @@ fn problem(code: u8, at: usize) -> ExtError {
 /// # Errors
 /// What to do with the packet instead of delivering it.
 pub fn walk(next_header: u8, bytes: &[u8]) -> Result<Chain, ExtError> {
+    walk_stated(next_header, bytes, bytes.len())
+}
+
+/// The same where the payload has `stated` bytes, of which `bytes` are the first.
+pub(super) fn walk_stated(next_header: u8, bytes: &[u8], stated: usize) -> Result<Chain, ExtError> {
     let mut chain = Chain {
         protocol: next_header,
         offset: 0,
@@ -101,7 +106,7 @@ pub fn walk(next_header: u8, bytes: &[u8]) -> Result<Chain, ExtError> {
             protocol::FRAGMENT => {
                 let fragment = FragmentHeader::parse(rest)?;
                 if !fragment.is_atomic() {
-                    return fragmented(chain, fragment, bytes);
+                    return fragmented(chain, fragment, bytes, stated);
                 }
                 chain.atomic = true;
                 FRAGMENT_HEADER_LEN
@@ -161,17 +166,23 @@ fn routing(bytes: &[u8], at: usize) -> Result<usize, ExtError> {
 }
 
 /// The chain that ends at a fragment header, which must be a valid one (RFC 8200 section 4.5).
-fn fragmented(chain: Chain, fragment: FragmentHeader, bytes: &[u8]) -> Result<Chain, ExtError> {
+fn fragmented(
+    chain: Chain,
+    fragment: FragmentHeader,
+    bytes: &[u8],
+    stated: usize,
+) -> Result<Chain, ExtError> {
     let offset = chain.offset + FRAGMENT_HEADER_LEN;
     let piece = bytes.get(offset..).ok_or(Malformed::Truncated)?;
-    if fragment.more && piece.len() % 8 != 0 {
+    let (len, whole) = (stated.saturating_sub(offset), stated <= bytes.len());
+    if fragment.more && len % 8 != 0 {
         // The pointer is to the payload length of the fixed header.
         return Err(problem(0, 4));
     }
-    if usize::from(fragment.offset) + piece.len() > usize::from(u16::MAX) {
+    if usize::from(fragment.offset) + len > usize::from(u16::MAX) {
         return Err(problem(0, HEADER_LEN + chain.offset + 2));
     }
-    if fragment.offset == 0 && !reaches_transport(fragment.next_header, piece) {
+    if fragment.offset == 0 && whole && !reaches_transport(fragment.next_header, piece) {
         return Err(problem(3, 0));
     }
     Ok(Chain {

@@ -118,6 +118,15 @@ impl<'a> Ipv6View<'a> {
     pub fn walk(&self) -> Result<Chain, ExtError> {
         walk(self.next_header(), self.payload)
     }
+
+    /// As [`Self::walk`] for a packet of which only the beginning need be there ([`Self::parse_quoted`]): a fragment is as long as the fixed header
+    /// says, and what was cut off is not missing.
+    ///
+    /// # Errors
+    /// As [`walk`].
+    pub fn walk_quoted(&self) -> Result<Chain, ExtError> {
+        ext::walk_stated(self.next_header(), self.payload, self.payload_len().into())
+    }
 }
 
 /// An IPv6 fixed header.

@@ -126,6 +126,32 @@ fn the_first_fragment_tells_the_flow_and_the_last_one_how_much_there_is() {
 }
 
 #[test]
+fn an_error_quotes_of_a_fragment_as_much_as_it_likes() {
+    let s = steering(16);
+    let home = |ports| s.flow(&Tuple::new(SocketAddr::from((A6, 80)), SocketAddr::from((B6, ports))));
+    for port in 1_000..1_050 {
+        for proto in [protocol::TCP, protocol::UDP] {
+            let piece = [&ports(80, port)[..], &[0xaa; 300]].concat();
+            let first = v6(A6, B6, 44, &[&[proto, 0, 0, 1, 0, 0, 0, 9], &piece[..]].concat());
+            let later = v6(A6, B6, 44, &[&[proto, 0, 1, 65, 0, 0, 0, 9], &[0xaa; 320][..]].concat());
+            let error = |quoted: &[u8]| {
+                s.bytes(&v6(B6, A6, protocol::ICMPV6, &[&[2, 0, 0, 0, 0, 0, 5, 0], quoted].concat()))
+            };
+            // 4 bytes of the ports at the least, odd cuts, and all of it.
+            for cut in [52, 53, 56, 61, 68, 100, 155, first.len()] {
+                assert_eq!(error(&first[..cut]), home(port), "{cut} bytes");
+            }
+            for cut in [48, 51, 99, later.len()] {
+                assert_eq!(error(&later[..cut]), s.bytes(&later), "{cut} bytes, where its fragments meet");
+            }
+        }
+    }
+    // What says itself that its length is odd has no flow that is known.
+    let odd = v6(A6, B6, 44, &[&[protocol::UDP, 0, 0, 1, 0, 0, 0, 9], &ports(80, 1_000)[..]].concat());
+    assert_eq!(s.bytes(&odd), ShardId(0));
+}
+
+#[test]
 fn headers_apart_or_behind_a_link_header_steer_alike() {
     let s = steering(16);
     let whole = v4(A, B, protocol::TCP, false, &ports(1_234, 80));

@@ -48,6 +48,32 @@ fn pieces_count_as_what_each_of_them_is() {
 }
 
 #[test]
+fn pieces_of_what_waits_for_its_time_wait_for_it() {
+    // Three of two segments, or of four that the account took it for: more in any case, since parts are rounded up one by one.
+    let short = Sizes { mss: 700, headers: 52 };
+    for (sizes, pieces) in [(SIZES, [933, 933, 934].as_slice()), (short, &[933, 933, 934])] {
+        let mut q = QueueAware::new(us(0), sizes);
+        // Another one waits before it, which is not the one that was cut.
+        q.on_sent(us(0), 700, sizes, us(5_000));
+        q.on_sent(us(0), 2_800, sizes, us(10_000));
+        q.on_cut(us(0), 2_800, pieces.iter().copied());
+        assert_eq!(q.period(us(4_999)).busy_ns, 0, "pace is no queue");
+        assert!(!q.on_left(us(5_000), 700));
+        assert_eq!(q.period(us(9_999)).busy_ns, 0, "the rest has its time to wait for");
+        for piece in pieces {
+            assert!(!q.on_left(us(11_000), *piece));
+        }
+        assert_eq!((q.queued(), q.period(us(12_000)).busy_ns), (0, 1_000_000));
+    }
+    // One that waits for nothing is a queue.
+    let mut q = QueueAware::new(us(0), SIZES);
+    q.on_sent(us(0), 1_000, SIZES, us(0));
+    q.on_sent(us(0), 2_800, SIZES, us(0));
+    q.on_cut(us(0), 2_800, [933, 933, 934].into_iter());
+    assert_eq!(q.period(us(3_000)).busy_ns, 3_000_000);
+}
+
+#[test]
 fn eight_completions_and_four_milliseconds_make_an_estimate() {
     // 10 Mbit/s: eight completions take longer than 4 ms.
     assert_eq!(run(1_200, 2, 7).0.rate(us(7 * 1_200)), None);

@@ -36,9 +36,10 @@ pub(in crate::tcp) struct Followed {
     since: Instant,
     /// Its charge while it stands there alone, without the pieces that have left, and nobody follows it; 0 for none.
     alone: u32,
-    /// Payload of it that has left, and whether anything has: pieces that found no room have not.
+    /// IP bytes of it that have left: pieces that found no room have not.
     passed: u32,
-    left: bool,
+    /// Packets that it is now, where it was cut; with those of its pieces that have left it becomes fewer.
+    pieces: u16,
     /// What its segments were then: the MSS may have changed since.
     sizes: Sizes,
     /// Packets that went down before the setting was switched on.
@@ -58,7 +59,26 @@ impl Followed {
         let queue = self.estimate.insert(Box::new(queue));
         self.open = false;
         if let Some(payload) = core::mem::take(&mut self.alone).checked_sub(PACKET_CHARGE) {
-            queue.on_sent(self.since.min(now), payload, self.sizes, self.since);
+            let (at, pieces) = (self.since.min(now), u32::from(self.pieces.max(1)));
+            queue.on_sent(at, payload, self.sizes, self.since);
+            // The shares of `Owner::cut`: what is left of equal ones that differ by a byte is such ones again.
+            queue.on_cut(at, payload, (0..pieces).map(|piece| (payload + piece) / pieces));
+        }
+    }
+
+    /// A packet became several, each of which counts as what it is: they were cut where the MSS of then says, and the account's segments may be
+    /// longer or shorter. It is the newest, but where another discipline takes over what waits. While strangers stand there nobody knows whether
+    /// it is one of them, and it stays counted as it was.
+    fn cut(&mut self, now: Instant, owner: Owner, more: u32) {
+        if self.strangers > 0 {
+            return;
+        }
+        let cuts = more / PACKET_CHARGE;
+        if let Some(queue) = &mut self.estimate {
+            let pieces = owner.cut(cuts + 1, more).map(|piece| piece.charge.saturating_sub(PACKET_CHARGE));
+            queue.on_cut(now, owner.charge.saturating_sub(PACKET_CHARGE), pieces);
+        } else if self.alone > 0 {
+            self.pieces = self.pieces.saturating_add(u16::try_from(cuts).unwrap_or(u16::MAX));
         }
     }
 
@@ -70,19 +90,20 @@ impl Followed {
         }
         let payload = owner.charge.saturating_sub(PACKET_CHARGE);
         if !dropped {
-            (self.passed, self.left) = (self.passed + payload, true);
+            self.passed += self.sizes.ip_bytes(payload) as u32;
         }
         // What is there still is its rest.
         self.alone = self.alone.saturating_sub(payload);
+        self.pieces = self.pieces.saturating_sub(1);
         if self.alone > PACKET_CHARGE {
             return;
         }
         self.alone = 0;
-        if !core::mem::take(&mut self.left) {
+        let bytes = u64::from(core::mem::take(&mut self.passed));
+        if bytes == 0 {
             return;
         }
-        let (bytes, busy_ns) =
-            (self.sizes.ip_bytes(core::mem::take(&mut self.passed)), now.nanos_since(self.since));
+        let busy_ns = now.nanos_since(self.since);
         let standing = u32::from(self.met);
         self.memory.add(now, Period { bytes, busy_ns, left: 1, standing, elapsed_ns: 0 });
     }
@@ -176,7 +197,7 @@ impl Conn {
                 followed.close(cx.now);
                 (followed.alone, followed.sizes, followed.since) = (charge, sizes, departure.max(cx.now));
                 (followed.open, followed.met) = (true, followed.backlog);
-                (followed.passed, followed.left) = (0, false);
+                (followed.passed, followed.pieces) = (0, 1);
                 return;
             }
             let since = if followed.alone > 0 { followed.since.min(cx.now) } else { cx.now };
@@ -213,17 +234,10 @@ impl Conn {
         false
     }
 
-    /// A packet there became several, each of which counts as what it is: they were cut where the MSS of then says, and the account's segments may be
-    /// longer or shorter.
+    /// A packet there became several, charged `more` together.
     pub(super) fn queue_cut(&mut self, cx: &Cx<'_>, owner: Owner, more: u32) {
-        let Some(followed) = &mut self.rest.queue else { return };
-        if let Some(queue) = followed.estimate.as_mut().filter(|_| followed.strangers == 0) {
-            let pieces = owner.cut(more / PACKET_CHARGE + 1, more);
-            queue.on_cut(
-                cx.now,
-                owner.charge - PACKET_CHARGE,
-                pieces.map(|piece| piece.charge - PACKET_CHARGE),
-            );
+        if let Some(followed) = &mut self.rest.queue {
+            followed.cut(cx.now, owner, more);
         }
     }
 
@@ -310,6 +324,57 @@ mod tests {
         }
     }
 
+    /// What the account holds of a packet alone of 2,800 bytes, which was cut into three, when it begins after so many of them have left.
+    fn account(left: usize, departure: Instant) -> (Followed, [Owner; 3]) {
+        let sizes = Sizes { mss: 1_448, headers: 52 };
+        let owner = Owner::new(FlowId::of(SocketId::default()), 2_800 + PACKET_CHARGE);
+        let alone =
+            Followed { alone: owner.charge, pieces: 1, sizes, since: departure, ..Followed::default() };
+        let (mut followed, more) = (alone, 2 * PACKET_CHARGE);
+        followed.cut(Instant::ZERO, owner, more);
+        let mut pieces = owner.cut(3, more);
+        let pieces = core::array::from_fn(|_| pieces.next().expect("three"));
+        for piece in &pieces[..left] {
+            followed.left_alone(Instant::ZERO, *piece, false);
+        }
+        followed.begin(QueueAware::new(Instant::ZERO, sizes), Instant::ZERO);
+        (followed, pieces)
+    }
+
+    #[test]
+    fn a_packet_alone_that_was_cut_comes_into_the_account_as_its_pieces() {
+        let sizes = Sizes { mss: 1_448, headers: 52 };
+        for (left, stands) in [(0, 2_800 + 3 * 52), (1, 1_867 + 2 * 52), (2, 934 + 52)] {
+            let (mut followed, pieces) = account(left, Instant::ZERO);
+            let queue = followed.estimate.as_mut().expect("begun");
+            assert_eq!(queue.queued(), stands, "{left} have left");
+            // A FIN goes behind it.
+            queue.on_sent(Instant::ZERO, 0, sizes, Instant::ZERO);
+            for piece in &pieces[left..] {
+                assert!(!queue.on_left(Instant::from_millis(1), piece.charge - PACKET_CHARGE));
+            }
+            assert_eq!(queue.queued(), 52, "it stands there still");
+        }
+        // Before its time it is no queue, however many it has become.
+        let (followed, _) = account(0, Instant::from_millis(10));
+        let queue = followed.estimate.expect("begun");
+        assert_eq!((queue.queued(), queue.period(Instant::from_millis(9)).busy_ns), (2_956, 0));
+    }
+
+    #[test]
+    fn what_passed_of_a_packet_alone_has_the_headers_of_each_piece() {
+        let sizes = Sizes { mss: 1_448, headers: 52 };
+        let owner = Owner::new(FlowId::of(SocketId::default()), 2_800 + PACKET_CHARGE);
+        let mut followed = Followed { alone: owner.charge, pieces: 1, sizes, ..Followed::default() };
+        let more = 2 * PACKET_CHARGE;
+        followed.cut(Instant::ZERO, owner, more);
+        owner.cut(3, more).for_each(|piece| followed.left_alone(Instant::from_millis(5), piece, false));
+        let mut memory = Memory::default();
+        let period = Period { bytes: 2_956, busy_ns: 5_000_000, left: 1, ..Period::default() };
+        memory.add(Instant::from_millis(5), period);
+        assert_eq!((followed.alone, followed.memory), (0, memory));
+    }
+
     #[test]
     fn of_what_never_left_nothing_is_remembered() {
         let (mut followed, pieces) = alone();
@@ -317,7 +382,8 @@ mod tests {
         assert_eq!((followed.alone, followed.memory), (0, Memory::default()));
         // A FIN by itself.
         let owner = Owner::new(FlowId::of(SocketId::default()), PACKET_CHARGE);
-        let mut followed = Followed { alone: PACKET_CHARGE, ..Followed::default() };
+        let sizes = Sizes { mss: 1_448, headers: 52 };
+        let mut followed = Followed { alone: PACKET_CHARGE, sizes, ..Followed::default() };
         followed.left_alone(Instant::from_millis(5), owner, false);
         assert!(followed.alone == 0 && !followed.memory.is_empty());
     }
