@@ -373,7 +373,9 @@ fn wrong_words_of_ip_route_are_told() {
     }
     let what = told("ip route replace default dev tun0 mtu 1400 | true");
     assert!(what.contains("what another command makes of its output"), "{what}");
-    assert!(told("ip link set dev tun0 mtu 1400").contains("`ip route add`, `replace` and `del`"));
+    assert!(told("ip addr add 10.9.0.1/24 dev tun0").contains("`ip route add`, `replace` and `del`"));
+    assert!(told("ip link set dev tun0 mtu 1400 up").contains("there is 'ip link set dev DEVICE mtu N'"));
+    assert!(told("ip link set dev eth9 mtu 1400").contains("eth9"));
     // Of the other family nothing is changed, which is told.
     let other =
         "`ip -6 route replace default dev tun0 advmss 900`\n0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3";

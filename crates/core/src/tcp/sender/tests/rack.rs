@@ -116,7 +116,9 @@ fn the_probe_before_one_that_was_refused_is_judged() {
         left = rig.s.flight().tx.last().expect("in flight").1.departure();
         if rig.s.recovery.rack.remembered() <= remembered {
             assert!(probes > 16, "forgotten early: {probes}");
+            rig.s.tlp_done(&mut cx, &mut rig.path, true);
             rig.s.take_back(&mut cx, &mut rig.path, &plan.attempt.expect("data"), true);
+            assert_eq!(cx.count.tcp_ext.tcp_loss_probes, 0, "what was refused is no probe");
             assert_eq!(rig.s.flight().tx.last().expect("in flight").1.departure(), before);
             break;
         }
