@@ -217,6 +217,12 @@ impl Target for Interface {
         (!known).then(|| format!("there is no setting '{name}'"))
     }
 
+    /// Nobody tells the shared object of a device whose MTU changes: such a script is passed over.
+    fn set_mtu(&mut self, _: u16) -> Result<(), String> {
+        self.special.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
     /// packetdrill takes them from its own thread, which is not the one that makes the calls here: `driver.c` does that.
     fn set_privileges(&mut self, _: Privileges) -> Result<(), String> {
         self.special.store(true, Ordering::SeqCst);
