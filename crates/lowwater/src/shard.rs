@@ -187,7 +187,9 @@ impl<P: Port> Port for ShardPort<P> {
         self.read = read;
         self.fragments.expire(at);
         let dropped = core::mem::take(&mut self.fragments.dropped);
-        self.mailboxes[usize::from(self.me.0)].dropped.fetch_add(dropped, Ordering::Relaxed);
+        if dropped > 0 {
+            self.mailboxes[usize::from(self.me.0)].dropped.fetch_add(dropped, Ordering::Relaxed);
+        }
         more
     }
 

@@ -131,8 +131,8 @@ impl Host {
             Kind::Fresh => {
                 let remote = take_addr(sock.v6, write.to.ok_or(Errno::EINVAL)?)?;
                 let (id, taken) = self.open_connection(write.fd, remote, Some(&write.data))?;
-                p.done = taken;
-                self.after_syn(write, id, nonblocking, p)
+                (p.done, p.first) = (taken, true);
+                self.expect_rest(write, id, nonblocking, p)
             }
             Kind::Conn(id) if deferred => {
                 let flags = write.send_flags(!nonblocking, p.begun, false);
@@ -143,7 +143,8 @@ impl Host {
                     Err(Error::Aborted) => return Err(self.end_attempt(write.fd, id)?),
                     Err(e) => return Err(e.into()),
                 };
-                self.after_syn(write, id, nonblocking, p)
+                p.first = true;
+                self.expect_rest(write, id, nonblocking, p)
             }
             Kind::Conn(_) if sock.attempt == Attempt::Spoilt => Err(Errno::EINVAL),
             Kind::Conn(id) if sock.attempt == Attempt::Open => self.expect_rest(write, id, nonblocking, p),
@@ -197,18 +198,6 @@ impl Host {
             }
             Ok(None) => Ok(Some(Ok(None))),
         }
-    }
-
-    /// The SYN is on its way, with what it took.
-    fn after_syn(
-        &mut self,
-        write: &Write,
-        id: SocketId,
-        nonblocking: bool,
-        p: &mut Progress,
-    ) -> Result<Option<Answer>, Errno> {
-        p.first = true;
-        self.expect_rest(write, id, nonblocking, p)
     }
 
     /// It waits for the handshake, whose last ACK may ride on what the SYN has not taken (`inet_wait_for_connect`: `writebias`).

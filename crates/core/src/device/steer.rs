@@ -36,10 +36,6 @@ pub struct Fragment {
     pub named: FragmentName,
     /// The shard of its flow, which only the first fragment tells.
     pub flow: Option<ShardId>,
-    /// Bytes of the packet's payload that it has.
-    pub len: usize,
-    /// Of how many, which only the last one tells.
-    pub total: Option<usize>,
 }
 
 /// Where a packet belongs.
@@ -128,10 +124,8 @@ impl Steering {
                 if !view.is_fragment() {
                     return flow().map(Place::of);
                 }
-                let (offset, len) =
-                    (view.fragment_offset(), usize::from(view.total_len()) - view.header_len());
                 let named = (src, dst, view.protocol(), view.ident().into());
-                Some(self.part(named, (offset, len, view.more_fragments()), flow))
+                Some(self.part(named, view.fragment_offset() == 0, flow))
             }
             6 => {
                 let view = Ipv6View::parse_quoted(ip).ok()?;
@@ -141,31 +135,20 @@ impl Steering {
                 let l4 = view.payload().get(chain.offset..)?;
                 let flow = || self.transport(src, dst, chain.protocol, l4, may_quote);
                 let Some(f) = chain.fragment else { return flow().map(Place::of) };
-                let len = usize::from(view.payload_len()).saturating_sub(chain.offset);
                 // The protocol is no part of the name (RFC 8200 section 4.5).
-                Some(self.part((src, dst, 0, f.ident), (f.offset, len, f.more), flow))
+                Some(self.part((src, dst, 0, f.ident), f.offset == 0, flow))
             }
             _ => None,
         }
     }
 
     /// A fragment of the packet `named`, and the shard that `flow` finds in it if it is the first.
-    fn part(
-        &self,
-        named: FragmentName,
-        (offset, len, more): (u16, usize, bool),
-        flow: impl FnOnce() -> Option<ShardId>,
-    ) -> Place {
+    fn part(&self, named: FragmentName, first: bool, flow: impl FnOnce() -> Option<ShardId>) -> Place {
         let (src, dst, _, ident) = named;
         let shard = self.pick((Some(src), 0), (Some(dst), 0), u64::from(ident) + 1);
-        let fragment = Fragment {
-            named,
-            // Of one that is too short for ports whoever puts it together counts it.
-            flow: (offset == 0).then(|| flow().unwrap_or(shard)),
-            len,
-            total: if more { None } else { Some(usize::from(offset) + len) },
-        };
-        Place { shard, fragment: Some(fragment) }
+        // Of one that is too short for ports whoever puts it together counts it.
+        let flow = first.then(|| flow().unwrap_or(shard));
+        Place { shard, fragment: Some(Fragment { named, flow }) }
     }
 
     fn transport(&self, src: IpAddr, dst: IpAddr, proto: u8, l4: &[u8], may_quote: bool) -> Option<ShardId> {

@@ -142,10 +142,10 @@ mod tests {
     use bytes::Bytes;
     use lowwater_core::packet::Offload;
 
-    fn part(ident: u32, flow: Option<u16>, len: usize, total: Option<usize>) -> (Fragment, Packet) {
+    fn part(ident: u32, flow: Option<u16>, mark: u8) -> (Fragment, Packet) {
         let named = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), 17, ident);
-        let packet = Packet::received(Bytes::from(vec![len as u8; 1_000]), Offload::default(), Instant::ZERO);
-        (Fragment { named, flow: flow.map(ShardId), len, total }, packet)
+        let packet = Packet::received(Bytes::from(vec![mark; 1_000]), Offload::default(), Instant::ZERO);
+        (Fragment { named, flow: flow.map(ShardId) }, packet)
     }
 
     fn take(all: &mut Fragments, at: u64, part: (Fragment, Packet)) -> Vec<(u16, u8)> {
@@ -157,18 +157,14 @@ mod tests {
     #[test]
     fn what_comes_before_the_first_waits_for_it_and_all_go_the_same_way() {
         let mut all = Fragments::default();
-        assert_eq!(take(&mut all, 1, part(7, None, 3, Some(11))), []);
-        assert_eq!(take(&mut all, 1, part(8, Some(1), 9, None)), [(1, 9)]);
-        assert_eq!(take(&mut all, 1, part(7, Some(2), 4, None)), [(2, 3), (2, 4)]);
+        assert_eq!(take(&mut all, 1, part(7, None, 3)), []);
+        assert_eq!(take(&mut all, 1, part(8, Some(1), 9)), [(1, 9)]);
+        assert_eq!(take(&mut all, 1, part(7, Some(2), 4)), [(2, 3), (2, 4)]);
         assert_eq!(all.held, (0, 0));
-        assert_eq!(take(&mut all, 1, part(7, None, 5, None)), [(2, 5)]);
-        assert_eq!(
-            take(&mut all, 1, part(7, Some(3), 2, None)),
-            [(3, 2)],
-            "the next packet of the same name"
-        );
-        assert_eq!(take(&mut all, 2, part(7, None, 6, None)), [(3, 6)]);
-        assert_eq!(take(&mut all, 2, part(8, None, 1, Some(9))), [(1, 1)]);
+        assert_eq!(take(&mut all, 1, part(7, None, 5)), [(2, 5)]);
+        assert_eq!(take(&mut all, 1, part(7, Some(3), 2)), [(3, 2)], "the next packet of the same name");
+        assert_eq!(take(&mut all, 2, part(7, None, 6)), [(3, 6)]);
+        assert_eq!(take(&mut all, 2, part(8, None, 1)), [(1, 1)]);
         assert_eq!(all.dropped, 0);
     }
 
@@ -176,26 +172,26 @@ mod tests {
     #[test]
     fn what_comes_twice_goes_where_the_rest_does() {
         let mut all = Fragments::default();
-        assert_eq!(take(&mut all, 1, part(7, None, 40, Some(120))), []);
-        assert_eq!(take(&mut all, 1, part(7, Some(2), 41, None)), [(2, 40), (2, 41)]);
-        assert_eq!(take(&mut all, 1, part(7, Some(2), 41, None)), [(2, 41)]);
-        assert_eq!(take(&mut all, 1, part(7, None, 39, None)), [(2, 39)]);
-        assert_eq!(take(&mut all, 1, part(7, None, 39, None)), [(2, 39)], "behind all of it");
+        assert_eq!(take(&mut all, 1, part(7, None, 40)), []);
+        assert_eq!(take(&mut all, 1, part(7, Some(2), 41)), [(2, 40), (2, 41)]);
+        assert_eq!(take(&mut all, 1, part(7, Some(2), 41)), [(2, 41)]);
+        assert_eq!(take(&mut all, 1, part(7, None, 39)), [(2, 39)]);
+        assert_eq!(take(&mut all, 1, part(7, None, 39)), [(2, 39)], "behind all of it");
         assert_eq!((all.held, all.dropped), ((0, 0), 0));
     }
 
     #[test]
     fn what_is_never_complete_is_forgotten() {
         let mut all = Fragments::default();
-        take(&mut all, 1, part(7, Some(2), 4, None));
-        assert_eq!(take(&mut all, 30_001, part(7, None, 5, None)), [], "another one by now");
+        take(&mut all, 1, part(7, Some(2), 4));
+        assert_eq!(take(&mut all, 30_001, part(7, None, 5)), [], "another one by now");
         assert_eq!(all.held, (1, 1_000));
         // Whatever comes, though not of its name.
-        take(&mut all, 60_001, part(8, Some(1), 5, None));
+        take(&mut all, 60_001, part(8, Some(1), 5));
         assert_eq!((all.held, all.dropped, all.waiting.of.len()), ((0, 0), 1, 0));
         for ident in 0..3_000 {
-            take(&mut all, 60_002, part(ident, Some(1), 5, None));
-            take(&mut all, 60_002, part(3_000 + ident, None, 5, None));
+            take(&mut all, 60_002, part(ident, Some(1), 5));
+            take(&mut all, 60_002, part(3_000 + ident, None, 5));
         }
         assert_eq!((all.homes.of.len(), all.waiting.of.len(), all.held), (1_024, 256, (256, 256_000)));
         assert_eq!(all.dropped, 1 + 3_000 - 256);
@@ -209,18 +205,18 @@ mod tests {
     fn a_full_table_makes_room_for_what_comes() {
         let mut all = Fragments::default();
         for ident in 0..6 {
-            (0..44).for_each(|_| assert_eq!(take(&mut all, ident.into(), part(ident, None, 5, None)), []));
+            (0..44).for_each(|_| assert_eq!(take(&mut all, ident.into(), part(ident, None, 5)), []));
         }
         assert_eq!((all.held.0, all.dropped), (5 * 44, 44), "the oldest went, and all of it");
-        assert_eq!(take(&mut all, 9, part(9, None, 3, Some(11))), []);
-        assert_eq!(take(&mut all, 9, part(9, Some(1), 4, None)), [(1, 3), (1, 4)]);
+        assert_eq!(take(&mut all, 9, part(9, None, 3)), []);
+        assert_eq!(take(&mut all, 9, part(9, Some(1), 4)), [(1, 3), (1, 4)]);
         // One name does not take it all, and has not shut out the others.
         for _ in 0..1_000 {
-            take(&mut all, 10, part(10, None, 5, None));
+            take(&mut all, 10, part(10, None, 5));
         }
         assert_eq!(all.waiting.of.values().map(|(_, packets)| packets.len()).max(), Some(128));
         assert_eq!(all.held.0, 2 * 44 + 128);
         assert_eq!(all.dropped, 4 * 44 + (1_000 - 128));
-        assert_eq!(take(&mut all, 11, part(5, Some(1), 5, None)).len(), 45);
+        assert_eq!(take(&mut all, 11, part(5, Some(1), 5)).len(), 45);
     }
 }

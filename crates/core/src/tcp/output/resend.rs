@@ -35,7 +35,7 @@ impl Conn {
         self.host_queue_gate(cx, lost.start)?;
         self.pacing_gate(clock.unwrap_or(cx.now))?;
         self.credit_gate(cx, lost.len, Some(lost.record))?;
-        self.way_gate()?;
+        self.resend_path_gate()?;
         let resend = self.tx.fit(lost).ok_or(Wait::Empty)?.counted_from(clock);
         if self.out.rexmit != Rexmit::Lost
             && let Some(search) = &mut self.path.plpmtud
@@ -70,7 +70,7 @@ impl Conn {
 
     /// What goes again finds its way before anything is made of it: without one nothing is counted, and SO_ERROR tells why
     /// (`inet_sk_rebuild_header`).
-    pub(super) fn way_gate(&mut self) -> Result<(), Wait> {
+    pub(super) fn resend_path_gate(&mut self) -> Result<(), Wait> {
         let way = self.path_gate();
         if way.is_err() {
             self.app.soft_error = Some(Error::NoRoute);
@@ -86,7 +86,7 @@ impl Conn {
         end: Seq,
     ) -> Option<Outgoing> {
         self.host_queue_gate(cx, proposed.start).ok()?;
-        self.way_gate().ok()?;
+        self.resend_path_gate().ok()?;
         let resend = self.tx.refit(proposed, end)?;
         let plan = self.tx.commit_rto(cx, &mut self.path, &resend)?;
         Some(self.again(cx, &plan))

@@ -24,7 +24,8 @@ impl Conn {
             Probe::Resend(proposed) => {
                 // What the peer's window no longer takes is not sent; then the timeout is due (`__tcp_retransmit_skb`).
                 let (una, end) = (self.tx.snd_una(), self.window_end());
-                let left = self.host_queue_gate(cx, proposed.start).is_ok() && self.way_gate().is_ok();
+                let left =
+                    self.host_queue_gate(cx, proposed.start).is_ok() && self.resend_path_gate().is_ok();
                 let resend = left.then(|| self.tx.refit(proposed, end)).flatten();
                 let resend = resend.filter(|r| r.seq == una || r.seq.before(end));
                 let resend = resend.filter(|r| self.queue_takes(cx, r.len));
