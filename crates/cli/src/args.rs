@@ -45,7 +45,7 @@ Examples:
 
 In the tables: \"Linux\" is Linux 6.1 by the host's clock, \"Linux still\" by a clock that stands still while the \
 guest works, \"Linux now\" measured beside this run (--uml), \"commit\" what the Linux commit reports that an \
-experiment comes from; what was measured before is called \"full\" where this run takes another time. Variants \"-whole\" are without the half rule: by it a writer is woken when less than half \
+experiment comes from; a run that takes another time than Linux's stands without its figures. Variants \"-whole\" are without the half rule: by it a writer is woken when less than half \
 of TCP_NOTSENT_LOWAT is unsent. wakes/MB: how often that happens per 10^6 bytes.
 The same seed gives the same figures on every machine.
 Ctrl-C ends it with exit code 130, after a table of the runs that were complete; a second one ends it at once.";

@@ -246,9 +246,15 @@ fn pair_row(pair: &Pair, done: &[&Done], changed: bool) -> Option<Vec<String>> {
     let told = |(_, figures)| of(figures, figure).map_or_else(String::new, |value| short(value / unit));
     let ([linux_before, _, seed_before], [linux_after, _, seed_after]) =
         (before.plan.beside().map(told), after.plan.beside().map(told));
-    let with = after.plan.label().split_off(after.plan.name.len());
-    let with = if after.plan.role == Role::Alone { "" } else { &*with };
-    let what = format!("{}\n{} -> {}{with}", after.plan.filled(pair.what), pair.before, pair.after);
+    let with = |d: &Done| match d.plan.role {
+        Role::Alone => String::new(),
+        Role::AsItIs | Role::Changed(_) => d.plan.label().split_off(d.plan.name.len()),
+    };
+    // A variant in which the setting changes nothing runs once, and stands in both rows.
+    let (of_before, of_after) = (with(before), with(after));
+    let of_before = if of_before == of_after { "" } else { &*of_before };
+    let what =
+        format!("{}\n{}{of_before} -> {}{of_after}", after.plan.filled(pair.what), pair.before, pair.after);
     Some(vec![what, ours(before)?, ours(after)?, seed_before, seed_after, linux_before, linux_after])
 }
 
