@@ -280,9 +280,10 @@ pub(super) fn short(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Done, all, by_conditions, fitted, in_one, short};
+    use super::{Done, all, by_conditions, fitted, in_one, pairs, short};
     use crate::args::LabOptions;
     use crate::lab::catalog::EXPERIMENTS;
+    use crate::lab::compare::{beside, mark};
     use crate::lab::runs::Given;
     use lowwater_sim::scenario::Figures;
 
@@ -321,6 +322,30 @@ mod tests {
             "{other}"
         );
         assert!(!other.contains("not compared: ") && !other.contains("commit 2"), "{other}");
+    }
+
+    #[test]
+    fn rows_of_before_and_after_say_which_run_the_setting_changed() {
+        let experiment = EXPERIMENTS.iter().find(|e| e.name == "notsent-lowat").expect("it is there");
+        let options = options(vec![("tcp_notsent_lowat".to_owned(), "16384".to_owned())]);
+        let two = || experiment.variants.iter().filter(|v| ["cubic-unset", "cubic-262144"].contains(&v.name));
+        let mut plans = experiment.plan(two(), &options, false).expect("a plan");
+        mark(&mut plans, &options, false);
+        let ran = |plan| {
+            let mut figures = Figures::default();
+            figures.put("queued_bytes_per_flow", 1_024_000.0);
+            Done { plan, figures: Some(figures), broken: None, runs: 1, spread: Vec::new(), wall_s: 0.0 }
+        };
+        let done: Vec<_> = beside(plans, &options, false).into_iter().map(ran).collect();
+        let rows = pairs(experiment, &done.iter().collect::<Vec<_>>()).expect("pairs").rows;
+        let mut names: Vec<_> = rows.iter().map(|row| row[0].as_str()).collect();
+        assert!(
+            names.len() > 1 && names.iter().any(|name| name.contains("tcp_notsent_lowat=16384")),
+            "{names:?}"
+        );
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), rows.len(), "{names:?}");
     }
 
     #[test]
