@@ -419,7 +419,8 @@ impl Host {
     }
 }
 
-/// Packets that the device is handed in one turn.
-const BUDGET: usize = 64;
+/// Packets that the device is handed in one turn: more than a call or a packet lets go, so that no turn ends where a TUN, which takes all that
+/// comes, would have throttled no flow.
+const BUDGET: usize = 65_535;
 /// What every waiter waits for.
 pub(crate) const ANY: u32 = 0x0fff_ffff;

@@ -254,10 +254,20 @@ impl Sender {
         true
     }
 
-    /// The pace or small queues let the flow go on: what is lost goes again, whatever the last acknowledgement asked for
+    /// The pace lets the flow go on: what is lost goes again, whatever the last acknowledgement asked for
     /// (`tcp_tsq_write`).
     pub const fn goes_on(&mut self) {
         (self.recovery.frto.hold, self.recovery.frto.walks) = (false, true);
+    }
+
+    /// The same of small queues, as something of the flow has left. Only F-RTO whose new data is under way still waits for an acknowledgement:
+    /// what throttled the flow was the length of that burst (RFC 5682 section 3.1 step 2.b), and this says nothing of a loss.
+    pub fn goes_on_below(&mut self) {
+        let frto = self.recovery.frto;
+        let tries_new_data =
+            self.ca_state() == CaState::Loss && self.flight.tx.nxt() > self.recovery.high_seq;
+        self.goes_on();
+        self.recovery.frto.hold = frto.on && frto.hold && tries_new_data;
     }
 
     /// The connection is established and its first window begins: what the handshake's retransmissions did to the window is

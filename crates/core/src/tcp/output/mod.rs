@@ -21,7 +21,7 @@ use super::fastopen::fact;
 use super::pending::Round;
 use super::segment::Outgoing;
 use super::send_window::{Gso, Room};
-use super::sender::{Before, Rexmit};
+use super::sender::{Before, Rexmit, Sender};
 use super::seq::Seq;
 use super::state::State;
 use super::tx_queue::HeadInfo;
@@ -604,14 +604,28 @@ impl Conn {
             return;
         }
         self.tx.goes_on();
+        self.try_again();
+    }
+
+    fn try_again(&mut self) {
         self.out.try_send(self.default_hold());
         self.out.burst.round = Round::GoesOn;
     }
 
-    pub(super) fn refund(&mut self, charge: u32) {
-        if self.out.credit.refund(charge) {
+    /// Of a packet that has left; [`Self::refund_lost`] of one that never will.
+    fn refund(&mut self, charge: u32) {
+        self.give_back(charge, Sender::goes_on_below);
+    }
+
+    pub(super) fn refund_lost(&mut self, charge: u32) {
+        self.give_back(charge, Sender::goes_on);
+    }
+
+    fn give_back(&mut self, charge: u32, goes_on: fn(&mut Sender)) {
+        if self.out.credit.refund(charge) && self.state.is_sending() {
             let mss = self.out.burst.mss;
-            self.goes_on();
+            goes_on(&mut self.tx);
+            self.try_again();
             self.out.burst.mss = mss;
         }
         self.settle_below();
@@ -629,14 +643,14 @@ impl Conn {
     pub fn on_given_up(&mut self, cx: &mut Cx<'_>, owner: Owner, seq: Seq, len: u32) {
         self.end_below(cx, owner);
         self.tx.on_given_up(cx, &mut self.path, seq, len);
-        self.refund(owner.charge);
+        self.refund_lost(owner.charge);
         self.out.try_send(self.default_hold());
     }
 
     /// The queue below had no room for a piece of a packet, and took others of it: congestion that nobody hears of (`tbf_segment`).
     pub fn on_part_refused(&mut self, cx: &mut Cx<'_>, owner: Owner) {
         self.end_below(cx, owner);
-        self.refund(owner.charge);
+        self.refund_lost(owner.charge);
     }
 
     /// A packet or a piece of one will never leave its queue.

@@ -112,6 +112,6 @@ impl Conn {
             self.tx.on_gone();
         }
         self.tx.enter_cwr(cx, &mut self.path);
-        self.refund(owner.charge);
+        self.refund_lost(owner.charge);
     }
 }
