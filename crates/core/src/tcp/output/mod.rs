@@ -597,35 +597,36 @@ impl Conn {
         self.queue_cut(cx, owner, more);
     }
 
-    /// The pace or small queues let the flow go on, in the states in which Linux has it do so (`tcp_tsq_write`): what a connection that was
-    /// accepted with its SYN has to send waits for a write or the last ACK.
+    /// The pace lets the flow go on.
     pub(super) fn goes_on(&mut self) {
+        self.go_on(Sender::goes_on);
+    }
+
+    /// The pace or small queues let it go on, in the states in which Linux has it do so (`tcp_tsq_write`): what a connection that was
+    /// accepted with its SYN has to send waits for a write or the last ACK. `again` says what of the lost goes again.
+    fn go_on(&mut self, again: fn(&mut Sender)) {
         if !self.state.is_sending() {
             return;
         }
-        self.tx.goes_on();
-        self.try_again();
-    }
-
-    fn try_again(&mut self) {
+        again(&mut self.tx);
         self.out.try_send(self.default_hold());
         self.out.burst.round = Round::GoesOn;
     }
 
-    /// Of a packet that has left; [`Self::refund_lost`] of one that never will.
+    /// The charge of a packet that has left comes back.
     fn refund(&mut self, charge: u32) {
         self.give_back(charge, Sender::goes_on_below);
     }
 
+    /// That of a packet that never will.
     pub(super) fn refund_lost(&mut self, charge: u32) {
         self.give_back(charge, Sender::goes_on);
     }
 
-    fn give_back(&mut self, charge: u32, goes_on: fn(&mut Sender)) {
-        if self.out.credit.refund(charge) && self.state.is_sending() {
+    fn give_back(&mut self, charge: u32, again: fn(&mut Sender)) {
+        if self.out.credit.refund(charge) {
             let mss = self.out.burst.mss;
-            goes_on(&mut self.tx);
-            self.try_again();
+            self.go_on(again);
             self.out.burst.mss = mss;
         }
         self.settle_below();
