@@ -21,8 +21,17 @@ pub struct Plpmtud {
     /// When the search began.
     since: Instant,
     probe: Option<Probe>,
-    /// What the records of a lost probe remember that go again at once.
-    walk: Option<Snapshot>,
+    /// What a lost probe goes again by at once.
+    walk: Option<Walk>,
+}
+
+/// The flow as it was when the acknowledgement that showed a probe's loss came, before the controller heard of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// What the records remember.
+    pub stamp: Snapshot,
+    /// Bytes per second of the pace.
+    pub rate: u64,
 }
 
 /// The probe that is out.
@@ -108,14 +117,15 @@ impl Plpmtud {
     }
 
     /// The lost probe goes again from within the acknowledgement that showed its loss, before what that delivers moves the clock of the
-    /// delivery rate (`tcp_simple_retransmit` in `tcp_fastretrans_alert`, `tcp_rate_gen`). `None`: what goes again from now on does not.
-    pub const fn set_walk(&mut self, walk: Option<Snapshot>) {
+    /// delivery rate and the pace (`tcp_simple_retransmit` in `tcp_fastretrans_alert`, `tcp_rate_gen`, `tcp_cong_control`). `None`: what goes
+    /// again from now on does not.
+    pub const fn set_walk(&mut self, walk: Option<Walk>) {
         self.walk = walk;
     }
 
-    /// What a record remembers that goes again, where it is not the state of the flow as it leaves.
+    /// What a record goes again by, where it is not the state of the flow as it leaves.
     #[must_use]
-    pub const fn walk(&self) -> Option<Snapshot> {
+    pub const fn walk(&self) -> Option<Walk> {
         self.walk
     }
 

@@ -18,6 +18,7 @@ use crate::base::time::Instant;
 use crate::base::trace::Ev;
 use crate::path::Path;
 use crate::path::congestion::{CaState, Congestion as _, Flow};
+use crate::path::plpmtud::Walk;
 use crate::path::rate::Sampler;
 use core::ops::Range;
 use rto::XmitTimer;
@@ -331,7 +332,8 @@ impl Recovery {
         }
         // What an overtaken one delivers is not counted, and moves no clock.
         let counted = !ack.has(fact::OLD);
-        search.set_walk(counted.then(|| e.path.rate.snapshot(ack.delivered)));
+        let (rate, pacing) = (&e.path.rate, &e.path.pacing);
+        search.set_walk(counted.then(|| Walk { stamp: rate.snapshot(ack.delivered), rate: pacing.rate() }));
         e.cx.count.tcp_ext.tcp_mtup_fail += 1;
         // What the probe had taken from the window comes back.
         let cwnd = e.path.window.cwnd + 1;

@@ -105,8 +105,16 @@ impl Sender {
         let at_head = self.flight.tx.first().is_some_and(|(head, _)| head == start);
         let attempt = self.attempt(path, Errand::Again, start);
         let walk = path.plpmtud.as_ref().and_then(|search| search.walk());
-        self.send_again(cx, path, resend, walk, true);
-        let plan = self.depart(cx, path, attempt, Some(resend))?;
+        self.send_again(cx, path, resend, walk.map(|walk| walk.stamp), true);
+        let rate = path.pacing.rate();
+        if let Some(walk) = walk {
+            path.pacing.set_rate(walk.rate);
+        }
+        let plan = self.depart(cx, path, attempt, Some(resend));
+        if walk.is_some() {
+            path.pacing.set_rate(rate);
+        }
+        let plan = plan?;
         self.recovery.undo.on_retransmit(segs, plan.departure);
         self.recovery.count_out(segs);
         if self.recovery.ca == CaState::Loss {
