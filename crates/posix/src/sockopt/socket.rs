@@ -229,6 +229,10 @@ impl Host {
             // Below zero it is what the sysctl says, which is on.
             SO_TXREHASH if n == -1 => self.set_plain(fd, SOL_SOCKET, name, 1),
             SO_DETACH_FILTER => Err(Errno::ENOENT),
+            // There is no program to take from its group (`reuseport_detach_prog`).
+            SO_DETACH_REUSEPORT_BPF if self.files.sock(fd)?.plain(SOL_SOCKET, SO_REUSEPORT) != 0 => {
+                Err(Errno::ENOENT)
+            }
             SO_ATTACH_FILTER
             | SO_ATTACH_BPF
             | SO_ATTACH_REUSEPORT_CBPF
