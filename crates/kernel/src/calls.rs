@@ -8,7 +8,7 @@ use lowwater_posix::{
 };
 use rustix::io::FdFlags;
 use rustix::net::sockopt::socket_linger;
-use rustix::pipe::{PipeFlags, SpliceFlags};
+use rustix::pipe::PipeFlags;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
@@ -40,8 +40,8 @@ pub(crate) struct Sockets(Arc<Mutex<Table>>);
 
 struct Table {
     open: BTreeMap<Fd, Arc<OwnedFd>>,
-    /// Those of them that are ends of pipes.
-    pipes: BTreeSet<Fd>,
+    /// Those of them that are no sockets: ends of pipes and epoll sets, which read() and write() do not ask as recv() and send() do.
+    files: BTreeSet<Fd>,
     congestion: Vec<u8>,
     /// What was sent without a copy: the kernel may read it as long as the connection lasts.
     kept: Vec<Vec<Piece>>,
@@ -61,8 +61,8 @@ type Answer = io::Result<Reply>;
 impl Sockets {
     pub(crate) fn new() -> Self {
         let congestion = Sysctl::default().get("tcp_congestion_control").unwrap_or_default().into_bytes();
-        let (open, pipes) = (BTreeMap::new(), BTreeSet::new());
-        Self(Arc::new(Mutex::new(Table { open, pipes, congestion, kept: Vec::new() })))
+        let (open, files) = (BTreeMap::new(), BTreeSet::new());
+        Self(Arc::new(Mutex::new(Table { open, files, congestion, kept: Vec::new() })))
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -91,8 +91,8 @@ impl Sockets {
         Held(self.table().open.get(&fd).cloned())
     }
 
-    fn is_pipe(&self, fd: Fd) -> bool {
-        self.table().pipes.contains(&fd)
+    fn is_file(&self, fd: Fd) -> bool {
+        self.table().files.contains(&fd)
     }
 
     /// Takes a new descriptor in; its number is the kernel's.
@@ -116,11 +116,11 @@ impl Sockets {
             Call::Connect { fd, addr } => {
                 socket::connect(self.held(fd).get(), address(addr, &name(addr))).map(done)
             }
-            Call::Recv { fd, kind: RecvKind::Read | RecvKind::Readv, rooms, .. } if self.is_pipe(fd) => {
-                self.read_pipe(fd, &rooms)
+            Call::Recv { fd, kind: RecvKind::Read | RecvKind::Readv, rooms, .. } if self.is_file(fd) => {
+                self.read_file(fd, &rooms)
             }
-            Call::Send { fd, kind: SendKind::Write | SendKind::Writev, data, .. } if self.is_pipe(fd) => {
-                self.write_pipe(fd, &data)
+            Call::Send { fd, kind: SendKind::Write | SendKind::Writev, data, .. } if self.is_file(fd) => {
+                self.write_file(fd, &data)
             }
             // read() and readv() of nothing do not ask the protocol (`sock_read_iter`).
             Call::Recv { fd, kind: RecvKind::Read | RecvKind::Readv, rooms, .. }
@@ -167,7 +167,7 @@ impl Sockets {
     fn close(&self, fd: Fd) -> Answer {
         let open = {
             let mut table = self.table();
-            table.pipes.remove(&fd);
+            table.files.remove(&fd);
             table.open.remove(&fd)
         };
         let Some(open) = open else { return Ok(Reply::fail(Errno::EBADF)) };
@@ -196,8 +196,6 @@ impl Sockets {
     fn options_and_events(&self, call: Call) -> Answer {
         match call {
             Call::Getsockopt { fd, level, name, len } => {
-                let len =
-                    u32::try_from(len).map_err(|_| io::Error::from_raw_os_error(Errno::EINVAL.number()))?;
                 let (value, asked) = socket::getsockopt(self.held(fd).get(), level, name, len);
                 match value {
                     Ok(value) => Ok(Reply { value: value.into(), ..Reply::ok(0) }),
@@ -223,7 +221,10 @@ impl Sockets {
             }
             Call::EpollCreate { size, flags } => match size {
                 ..=0 => Ok(Reply::fail(Errno::EINVAL)),
-                _ => socket::epoll_create(flags).map(|fd| self.made(fd)),
+                _ => socket::epoll_create(flags).map(|fd| {
+                    self.table().files.insert(fd.as_raw_fd());
+                    self.made(fd)
+                }),
             },
             Call::EpollCtl { epfd, op, fd, event } => {
                 let event = event.map(|e| (e.events, e.data));
@@ -244,26 +245,23 @@ impl Sockets {
             Call::Pipe { flags } => {
                 let (read, write) = rustix::pipe::pipe_with(PipeFlags::from_bits_retain(flags as u32))?;
                 let ends = (read.as_raw_fd(), write.as_raw_fd());
-                self.table().pipes.extend([ends.0, ends.1]);
+                self.table().files.extend([ends.0, ends.1]);
                 self.made(read);
                 self.made(write);
                 Ok(Reply { pipe: Some(ends), ..Reply::ok(0) })
             }
             Call::Splice { fd_in, off_in, fd_out, off_out, len, flags } => {
+                // Descriptors are looked up behind length and flags (`splice` in fs/splice.c), so by the kernel.
                 let (from, to) = (self.held(fd_in), self.held(fd_out));
-                let (Some(from), Some(to)) = (from.get(), to.get()) else {
-                    return Ok(Reply::fail(Errno::EBADF));
-                };
-                let (mut off_in, mut off_out) = (off_in.map(|at| at as u64), off_out.map(|at| at as u64));
-                let flags = SpliceFlags::from_bits_retain(flags);
-                let moved = rustix::pipe::splice(from, off_in.as_mut(), to, off_out.as_mut(), len, flags)?;
-                Ok(number(moved))
+                let (mut off_in, mut off_out) = (off_in, off_out);
+                let (from, to) = ((from.get(), off_in.as_mut()), (to.get(), off_out.as_mut()));
+                socket::splice(from, to, len, flags).map(number)
             }
             _ => Ok(Reply::fail(Errno::ENOSYS)),
         }
     }
 
-    fn read_pipe(&self, fd: Fd, rooms: &[Room]) -> Answer {
+    fn read_file(&self, fd: Fd, rooms: &[Room]) -> Answer {
         let held = self.held(fd);
         let Some(fd) = held.get() else { return Ok(Reply::fail(Errno::EBADF)) };
         let len = rooms.iter().map(|room| room.len).sum::<usize>().min(ROOM_MAX);
@@ -273,7 +271,7 @@ impl Sockets {
         Ok(Reply { data: data.into(), ..number(got) })
     }
 
-    fn write_pipe(&self, fd: Fd, data: &[Piece]) -> Answer {
+    fn write_file(&self, fd: Fd, data: &[Piece]) -> Answer {
         let held = self.held(fd);
         let Some(fd) = held.get() else { return Ok(Reply::fail(Errno::EBADF)) };
         let all: Vec<u8> = data.iter().filter_map(|data| piece(data).0).flatten().copied().collect();

@@ -222,15 +222,17 @@ fn plain(fd: Fd<'_>, level: i32, name: i32) -> Result<()> {
 ///
 /// # Errors
 /// The kernel's.
-pub fn getsockopt(fd: Fd<'_>, level: i32, name: i32, len: u32) -> (Result<Vec<u8>>, Option<u32>) {
+pub fn getsockopt(fd: Fd<'_>, level: i32, name: i32, len: i32) -> (Result<Vec<u8>>, Option<u32>) {
     if let Err(error) = plain(fd, level, name) {
         return (Err(error), None);
     }
-    let room = len.min(OPTION_MAX);
+    // What answers to a negative length is the kernel's to say: the descriptor and the level come before it.
+    let room = u32::try_from(len).map_or(len as u32, |len| len.min(OPTION_MAX));
     let mut written = room;
-    let mut value = vec![0_u8; written as usize];
+    let mut value = vec![0_u8; room.min(OPTION_MAX) as usize];
     // SAFETY: the kernel writes at most `written` bytes to `value`, which has as many, and the number to `written`; SO_GET_FILTER, which
-    // counts otherwise, is refused. What the kernel reads from `value` first is zeros: no pointers, no further elements.
+    // counts otherwise, is refused. What the kernel reads from `value` first is zeros: no pointers, no further elements. A negative length is
+    // refused, or (`ip_mroute_getsockopt`) taken for a large one of which a value of some bytes needs a part: `value` has room for any.
     let done =
         check(unsafe { libc::getsockopt(raw(fd), level, name, value.as_mut_ptr().cast(), &raw mut written) }
             as isize);
@@ -381,6 +383,21 @@ pub fn poll(entries: &[Option<(Fd<'_>, i16)>], timeout_ms: i32) -> Result<(usize
     // SAFETY: the pointer and the number are those of `fds`.
     let n = check(unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout_ms) } as isize)?;
     Ok((n, fds.iter().map(|f| f.revents).collect()))
+}
+
+/// splice(2); an offset that is there is moved on.
+///
+/// # Errors
+/// The kernel's.
+pub fn splice(
+    (from, off_from): (Fd<'_>, Option<&mut i64>),
+    (to, off_to): (Fd<'_>, Option<&mut i64>),
+    len: usize,
+    flags: u32,
+) -> Result<usize> {
+    let pointer = |off: Option<&mut i64>| off.map_or(ptr::null_mut(), |off| &raw mut *off);
+    // SAFETY: the pointers are null or lead to numbers that outlive the call.
+    check(unsafe { libc::splice(raw(from), pointer(off_from), raw(to), pointer(off_to), len, flags) })
 }
 
 /// epoll_create1(2).
