@@ -10,6 +10,7 @@
 mod calls;
 pub mod draw;
 mod namespace;
+mod tap;
 mod worker;
 
 use bytes::Bytes;
@@ -28,6 +29,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::time::SystemTime;
+use tap::Tap;
 use worker::Worker;
 
 /// What an event may be late or early beyond the script's tolerance, in microseconds: scheduling, and the timer wheel's steps.
@@ -72,14 +74,10 @@ impl Differences {
 
 /// The kernel, in a namespace of its own.
 pub struct Kernel {
-    world: Namespace,
+    tap: Tap,
     /// Tells of connections that nobody has accepted.
     diag: SockDiag,
     worker: Worker,
-    clock: Clock,
-    /// What the clock said when the script began.
-    begun: Instant,
-    sent: VecDeque<Sent>,
     calls: u64,
     /// A packet of the script did not come in.
     refused: Option<String>,
@@ -99,15 +97,8 @@ impl Kernel {
         let diag = SockDiag::new().map_err(|e| e.to_string())?;
         let clock = Clock::start();
         let worker = Worker::start(clock)?;
-        let begun = clock.now();
-        Ok(Self { world, diag, worker, clock, begun, sent: VecDeque::new(), calls: 0, refused: None })
-    }
-
-    /// Waits until `t` or until a packet comes, and takes what came.
-    fn wait(&mut self, t: Instant) {
-        let left = Duration::from_nanos(t.nanos_since(self.now()));
-        self.world.wait(left);
-        self.gather();
+        let tap = Tap { world, clock, begun: clock.now(), sent: VecDeque::new() };
+        Ok(Self { tap, diag, worker, calls: 0, refused: None })
     }
 
     /// Between two ticks of the kernel's clock, in nanoseconds (`TICK_NSEC`): the coarse clocks move by it.
@@ -122,20 +113,14 @@ impl Kernel {
     /// By how much the kernel's clock was ahead of a tick at `at`: its jiffies change there (ticks of 6.18 are whole multiples), and at each
     /// whole millisecond its timestamps.
     fn past_tick_ns(&self, at: Instant) -> u64 {
-        self.clock.monotonic_nanos(self.begun.plus_nanos(at.nanos_since(ORIGIN))) % Self::tick_ns()
-    }
-
-    fn gather(&mut self) {
-        while let Some(bytes) = self.world.recv() {
-            let at = self.now();
-            self.sent.push_back(Sent { at, departs_at: at, bytes, gso_size: 0, queued: 0, packets: 0 });
-        }
+        let Tap { clock, begun, .. } = &self.tap;
+        clock.monotonic_nanos(begun.plus_nanos(at.nanos_since(ORIGIN))) % Self::tick_ns()
     }
 }
 
 impl Target for Kernel {
     fn now(&self) -> Instant {
-        ORIGIN.plus_nanos(self.clock.now().nanos_since(self.begun))
+        self.tap.now()
     }
 
     fn epoch_ns(&self) -> u64 {
@@ -146,7 +131,7 @@ impl Target for Kernel {
     fn call(&mut self, call: Call) -> Started {
         self.calls += 1;
         let id = CallId::new(self.calls);
-        match self.worker.call(id, call) {
+        match self.worker.call(id, call, &mut self.tap) {
             Some(reply) => Started::Done(reply),
             None => Started::Blocked(id),
         }
@@ -154,18 +139,18 @@ impl Target for Kernel {
 
     fn take(&mut self, id: CallId) -> Option<(Instant, Reply)> {
         let (at, reply) = self.worker.reply(id)?;
-        Some((ORIGIN.plus_nanos(at.nanos_since(self.begun)), reply))
+        Some((ORIGIN.plus_nanos(at.nanos_since(self.tap.begun)), reply))
     }
 
     fn inject(&mut self, packet: Bytes) {
-        self.gather();
-        if !self.world.send(&packet) {
+        self.tap.gather();
+        if !self.tap.world.send(&packet) {
             self.refused =
                 Some(format!("the kernel's device does not take this packet of {} bytes", packet.len()));
         }
         // What the kernel answers at once is there now; a caller that the packet wakes needs a moment.
-        self.gather();
-        self.worker.settle();
+        self.tap.gather();
+        self.worker.settle(&mut self.tap);
     }
 
     fn refused(&mut self) -> Option<String> {
@@ -174,14 +159,15 @@ impl Target for Kernel {
 
     fn advance_until(&mut self, t: Instant) {
         while self.now() < t {
-            self.wait(t);
+            self.tap.wait(t, None);
         }
-        self.gather();
+        self.tap.gather();
     }
 
     fn align(&mut self, period: Duration) {
         let ns = period.as_nanos().max(1) as u64;
-        let past = self.clock.monotonic_nanos(self.clock.now()) % ns;
+        let clock = self.tap.clock;
+        let past = clock.monotonic_nanos(clock.now()) % ns;
         let wanted = ORIGIN.as_nanos() % ns;
         let left = if past > wanted { ns - (past - wanted) } else { wanted - past };
         let at = self.now().plus_nanos(left);
@@ -189,11 +175,11 @@ impl Target for Kernel {
     }
 
     fn next_packet(&mut self, limit: Instant) -> Option<Sent> {
-        self.gather();
-        while self.sent.is_empty() && self.now() < limit {
-            self.wait(limit);
+        self.tap.gather();
+        while self.tap.sent.is_empty() && self.now() < limit {
+            self.tap.wait(limit, None);
         }
-        self.sent.pop_front()
+        self.tap.sent.pop_front()
     }
 
     fn set_sysctl(&mut self, name: &str, value: &str) -> Result<(), String> {

@@ -7,6 +7,7 @@ use lowwater_core::packet::{Csum, GsoKind, Offload, Packet};
 use lowwater_drill::World;
 use lowwater_os::{Tun, TunOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::BorrowedFd;
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::sync::{PoisonError, RwLock};
@@ -60,12 +61,15 @@ impl Namespace {
         Ok(Self { tun, joined: world.joined })
     }
 
-    /// Waits for a packet, at most so long.
-    pub(crate) fn wait(&self, most: Duration) {
-        let mut fds = [PollFd::new(&self.tun, PollFlags::IN)];
+    /// Waits for a packet, or until there is something to read from `bell`, at most so long.
+    pub(crate) fn wait(&self, most: Duration, bell: Option<BorrowedFd<'_>>) {
+        let tun = PollFd::new(&self.tun, PollFlags::IN);
         let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
         // A signal ends the wait early; the caller looks at the clock again.
-        let _ = poll(&mut fds, Some(&most));
+        let _ = match bell {
+            Some(bell) => poll(&mut [tun, PollFd::from_borrowed_fd(bell, PollFlags::IN)], Some(&most)),
+            None => poll(&mut [tun], Some(&most)),
+        };
     }
 
     pub(crate) fn recv(&mut self) -> Option<Bytes> {

@@ -1,14 +1,16 @@
 //! The threads that make the calls, so that one of them may block while the script goes on.
 use crate::calls::Sockets;
-use lowwater_core::base::Instant;
+use crate::tap::Tap;
+use lowwater_core::base::{Duration, Instant};
 use lowwater_os::Clock;
 use lowwater_posix::{Call, CallId, Reply};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd as _, OwnedFd};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
 
 /// Between two looks at a call that has not come back.
 const LOOK: Duration = Duration::from_micros(500);
@@ -45,8 +47,8 @@ impl Worker {
         self.sockets.set_congestion(name);
     }
 
-    /// Makes a call; `None` when it blocks.
-    pub(crate) fn call(&mut self, id: CallId, call: Call) -> Option<Reply> {
+    /// Makes a call; `None` when it blocks. What it lets go meanwhile is taken from the device when it leaves.
+    pub(crate) fn call(&mut self, id: CallId, call: Call, tap: &mut Tap) -> Option<Reply> {
         if matches!(call, Call::Getsockopt { .. }) {
             // It never blocks, and several are made after each line: two changes of threads for each would make the next packet late.
             return Some(self.sockets.call(call));
@@ -59,7 +61,7 @@ impl Worker {
                 self.callers.len() - 1
             }
         };
-        self.callers.get_mut(idle)?.call(id, call)
+        self.callers.get_mut(idle)?.call(id, call, tap)
     }
 
     /// The reply of a call that blocked, if it is over, and when it came back.
@@ -70,11 +72,11 @@ impl Worker {
         Some(reply)
     }
 
-    /// Gives calls that may have been woken a moment to come back.
-    pub(crate) fn settle(&mut self) {
+    /// Gives calls that may have been woken a moment to come back; what they let go is taken from the device when it leaves.
+    pub(crate) fn settle(&mut self, tap: &mut Tap) {
         for caller in self.callers.iter_mut().filter(|caller| caller.waits.is_some()) {
             if caller.ready.is_none() {
-                caller.ready = caller.replies.recv_timeout(WAKE).ok();
+                caller.ready = caller.listen(WAKE, tap);
             }
         }
     }
@@ -84,6 +86,8 @@ impl Worker {
 struct Caller {
     calls: Sender<Call>,
     replies: Receiver<(Instant, Reply)>,
+    /// Rings with each reply, so that one wait is enough for that and for the device.
+    bell: Arc<OwnedFd>,
     /// Its thread id; 0 before it has taken the call, when it sleeps for another reason.
     busy: Arc<AtomicI32>,
     /// The call that blocks, and its reply.
@@ -97,6 +101,9 @@ impl Caller {
         let (outbox, replies) = channel();
         let busy = Arc::new(AtomicI32::new(0));
         let flag = Arc::clone(&busy);
+        let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let bell = Arc::new(rings.map_err(|e| e.to_string())?);
+        let rope = Arc::clone(&bell);
         let run = move || {
             crate::hurry();
             let tid = rustix::thread::gettid().as_raw_nonzero().get();
@@ -107,22 +114,22 @@ impl Caller {
                 if outbox.send((clock.now(), reply)).is_err() {
                     return;
                 }
+                // Nobody who has not been there for 2^64 replies misses this one.
+                let _ = rustix::io::write(&rope, &1_u64.to_ne_bytes());
             }
         };
         // A call that blocks for ever keeps its thread; the process outlives it.
         thread::Builder::new().name("calls".into()).spawn(run).map_err(|e| e.to_string())?;
-        Ok(Self { calls, replies, busy, waits: None, ready: None })
+        Ok(Self { calls, replies, bell, busy, waits: None, ready: None })
     }
 
     /// Makes a call; `None` when it blocks.
-    fn call(&mut self, id: CallId, call: Call) -> Option<Reply> {
+    fn call(&mut self, id: CallId, call: Call, tap: &mut Tap) -> Option<Reply> {
         self.calls.send(call).ok()?;
         let mut asleep = 0;
         for _ in 0..LOOKS_MAX {
-            match self.replies.recv_timeout(LOOK) {
-                Ok((_, reply)) => return Some(reply),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {}
+            if let Some((_, reply)) = self.listen(LOOK, tap) {
+                return Some(reply);
             }
             asleep = if self.is_asleep() { asleep + 1 } else { 0 };
             if asleep == ASLEEP {
@@ -131,6 +138,24 @@ impl Caller {
         }
         self.waits = Some(id);
         None
+    }
+
+    /// The reply, if it is there until `most` has passed.
+    fn listen(&mut self, most: Duration, tap: &mut Tap) -> Option<(Instant, Reply)> {
+        let until = tap.now() + most;
+        loop {
+            // Silent before the reply is looked for, so that it rings for one that comes behind that.
+            let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+            if let Ok(reply) = self.replies.try_recv() {
+                // What the call let go last is there by now.
+                tap.gather();
+                return Some(reply);
+            }
+            if tap.now() >= until {
+                return None;
+            }
+            tap.wait(until, Some(self.bell.as_fd()));
+        }
     }
 
     /// Whether the thread sleeps inside of its call.

@@ -1,6 +1,6 @@
 //! One call waits, another is made on its socket or its pipe: what both come to is what the kernel of this host answers (root). Each of these
 //! calls that wait meets each of those that might end its wait.
-use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use lowwater_core::base::Duration;
 use lowwater_drill::{Target as _, World};
 use lowwater_kernel::Kernel;
@@ -15,6 +15,15 @@ const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SILENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 /// More than any buffer takes.
 const MUCH: usize = 30_000_000;
+
+const WORLD: World = World {
+    local: IpAddr::V4(LOCAL),
+    prefix: 24,
+    remote: IpAddr::V4(SILENT),
+    mtu: 1_500,
+    joined: 0,
+    special_device: false,
+};
 
 /// The stack or the kernel.
 trait Side {
@@ -382,16 +391,8 @@ fn who_waits_hears_of_what_others_do() {
     if !lowwater_os::netns::net_admin() {
         return;
     }
-    let world = World {
-        local: LOCAL.into(),
-        prefix: 24,
-        remote: SILENT.into(),
-        mtu: 1_500,
-        joined: 0,
-        special_device: false,
-    };
     let differ = || {
-        let mut kernel = Kernel::new(&world).expect("a namespace");
+        let mut kernel = Kernel::new(&WORLD).expect("a namespace");
         let (mut port, mut differ, mut waited) = (1_000, Vec::new(), 0);
         for (what, waits, acts, before) in SCENES {
             let before = || std::iter::once(None).chain(before.iter().copied().map(Some));
@@ -414,4 +415,33 @@ fn who_waits_hears_of_what_others_do() {
     let (differ, waited) = thread::scope(|s| s.spawn(differ).join()).expect("no panic");
     assert!(differ.is_empty(), "{}\n{} differ", differ.join("\n"), differ.len());
     assert!(waited > 20, "{waited} go on waiting");
+}
+
+/// What shows that a call blocks takes longer: four looks of half a millisecond.
+const AT_ONCE: Duration = Duration::from_micros(1_500);
+
+#[test]
+fn what_a_call_sends_that_waits_has_its_own_time() {
+    if !lowwater_os::netns::net_admin() {
+        return;
+    }
+    // A busy machine may make each of a few late.
+    let late = || {
+        let mut kernel = Kernel::new(&WORLD).expect("a namespace");
+        let mut syn = |_| {
+            let fd = kernel.socket(SOCK_STREAM);
+            let begun = kernel.now();
+            let Started::Blocked(_) = Side::call(&mut kernel, Call::Connect { fd, addr: at(SILENT, 80) })
+            else {
+                unreachable!("nobody answers");
+            };
+            // The device speaks of itself by IPv6.
+            let mut sent = std::iter::from_fn(|| kernel.next_packet(kernel.now()));
+            let sent = sent.find(|sent| sent.bytes.first() == Some(&0x45)).expect("a SYN");
+            Duration::from_nanos(sent.at.nanos_since(begun))
+        };
+        (0..5).map(&mut syn).min()
+    };
+    let least = thread::scope(|s| s.spawn(late).join()).expect("no panic").expect("a few");
+    assert!(least < AT_ONCE, "the SYN came {least:?} after connect()");
 }
