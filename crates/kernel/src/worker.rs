@@ -9,7 +9,7 @@ use rustix::fd::{AsFd as _, OwnedFd};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 
 /// Between two looks at a call that has not come back.
@@ -76,11 +76,14 @@ impl Worker {
     pub(crate) fn settle(&mut self, tap: &mut Tap) {
         for caller in self.callers.iter_mut().filter(|caller| caller.waits.is_some()) {
             if caller.ready.is_none() {
-                caller.ready = caller.listen(WAKE, tap);
+                caller.ready = caller.listen(WAKE, tap).ok().flatten();
             }
         }
     }
 }
+
+/// The thread of a call is gone: no reply will come.
+struct ThreadEnded;
 
 /// A thread, with the call that it carries out.
 struct Caller {
@@ -114,7 +117,7 @@ impl Caller {
                 if outbox.send((clock.now(), reply)).is_err() {
                     return;
                 }
-                // Nobody who has not been there for 2^64 replies misses this one.
+                // Each wait empties the counter, so that it never is full.
                 let _ = rustix::io::write(&rope, &1_u64.to_ne_bytes());
             }
         };
@@ -128,8 +131,10 @@ impl Caller {
         self.calls.send(call).ok()?;
         let mut asleep = 0;
         for _ in 0..LOOKS_MAX {
-            if let Some((_, reply)) = self.listen(LOOK, tap) {
-                return Some(reply);
+            match self.listen(LOOK, tap) {
+                Ok(Some((_, reply))) => return Some(reply),
+                Ok(None) => {}
+                Err(ThreadEnded) => return None,
             }
             asleep = if self.is_asleep() { asleep + 1 } else { 0 };
             if asleep == ASLEEP {
@@ -141,18 +146,22 @@ impl Caller {
     }
 
     /// The reply, if it is there until `most` has passed.
-    fn listen(&mut self, most: Duration, tap: &mut Tap) -> Option<(Instant, Reply)> {
+    fn listen(&mut self, most: Duration, tap: &mut Tap) -> Result<Option<(Instant, Reply)>, ThreadEnded> {
         let until = tap.now() + most;
         loop {
             // Silent before the reply is looked for, so that it rings for one that comes behind that.
             let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
-            if let Ok(reply) = self.replies.try_recv() {
-                // What the call let go last is there by now.
-                tap.gather();
-                return Some(reply);
+            match self.replies.try_recv() {
+                Ok(reply) => {
+                    // What the call let go last is there by now.
+                    tap.gather();
+                    return Ok(Some(reply));
+                }
+                Err(TryRecvError::Disconnected) => return Err(ThreadEnded),
+                Err(TryRecvError::Empty) => {}
             }
             if tap.now() >= until {
-                return None;
+                return Ok(None);
             }
             tap.wait(until, Some(self.bell.as_fd()));
         }

@@ -31,29 +31,13 @@ pub(super) fn pmtudisc(n: i32) -> Result<u8, Errno> {
     if (IP_PMTUDISC_DONT..=IP_PMTUDISC_OMIT).contains(&n) { Ok(n as u8) } else { Err(Errno::EINVAL) }
 }
 
-/// Sizes of `struct group_source_req` and of the least `struct group_filter`.
-const GROUP_SOURCE: usize = 264;
-const GROUP_FILTER: usize = 144;
-
-/// What a stream socket is told that asks for groups, which no stream joins, or for policies of IPsec, of which there are none.
-const fn unbuilt_of_stream(name: i32, len: usize, v6: bool) -> Option<Errno> {
-    Some(match name {
-        IP_IPSEC_POLICY | IP_XFRM_POLICY if len == 0 => Errno::EMSGSIZE,
-        IP_IPSEC_POLICY => Errno::EOPNOTSUPP,
-        IP_XFRM_POLICY if v6 => Errno::EOPNOTSUPP,
-        IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP => Errno::EPROTO,
-        MCAST_BLOCK_SOURCE | MCAST_UNBLOCK_SOURCE | MCAST_JOIN_SOURCE_GROUP | MCAST_LEAVE_SOURCE_GROUP
-            if len == GROUP_SOURCE =>
-        {
-            Errno::EADDRNOTAVAIL
-        }
-        MCAST_MSFILTER if len >= GROUP_FILTER => Errno::EADDRNOTAVAIL,
-        IP_XFRM_POLICY
-        | IP_MULTICAST_IF
-        | IP_UNBLOCK_SOURCE..=IP_MSFILTER
-        | MCAST_JOIN_GROUP..=MCAST_MSFILTER => Errno::EINVAL,
-        _ => return None,
-    })
+/// What a stream socket is told before the value is read (`do_ip_setsockopt`).
+const fn refused_of_stream(name: i32) -> Option<Errno> {
+    match name {
+        IP_MULTICAST_IF => Some(Errno::EINVAL),
+        IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP => Some(Errno::EPROTO),
+        _ => None,
+    }
 }
 
 /// An int, or one byte, or nothing for zero.
@@ -103,10 +87,8 @@ impl Host {
     }
 
     pub(super) fn set_ip(&mut self, fd: Fd, name: i32, value: &Value<'_>) -> Result<(), Errno> {
-        // It asks before it reads (`do_ip_setsockopt`).
-        let sock = self.files.sock(fd)?;
-        if sock.stream
-            && let Some(errno) = unbuilt_of_stream(name, value.len(), sock.v6)
+        if self.files.sock(fd)?.stream
+            && let Some(errno) = refused_of_stream(name)
         {
             return Err(errno);
         }
