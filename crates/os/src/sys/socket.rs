@@ -484,7 +484,7 @@ mod tests {
         setsockopt(Some(client.as_fd()), 6, 1, Some(&1_i32.to_ne_bytes()), 0).unwrap();
         assert_eq!(getsockopt(Some(client.as_fd()), 6, 1, 4).0.unwrap(), 1_i32.to_ne_bytes());
         assert_eq!(
-            getsockopt(Some(client.as_fd()), 6, 1, i32::MAX as u32).0.unwrap().capacity(),
+            getsockopt(Some(client.as_fd()), 6, 1, i32::MAX).0.unwrap().capacity(),
             OPTION_MAX as usize
         );
         let any = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: u32::MAX };
