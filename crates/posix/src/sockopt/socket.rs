@@ -229,10 +229,7 @@ impl Host {
             // Below zero it is what the sysctl says, which is on.
             SO_TXREHASH if n == -1 => self.set_plain(fd, SOL_SOCKET, name, 1),
             SO_DETACH_FILTER => Err(Errno::ENOENT),
-            // There is no program to take from its group (`reuseport_detach_prog`).
-            SO_DETACH_REUSEPORT_BPF if self.files.sock(fd)?.plain(SOL_SOCKET, SO_REUSEPORT) != 0 => {
-                Err(Errno::ENOENT)
-            }
+            SO_DETACH_REUSEPORT_BPF if self.shares_port(fd)? => Err(Errno::ENOENT),
             SO_ATTACH_FILTER
             | SO_ATTACH_BPF
             | SO_ATTACH_REUSEPORT_CBPF
@@ -249,6 +246,11 @@ impl Host {
             SO_DEVMEM_DONTNEED => Ok(()),
             _ => self.set_plain_int(fd, SOL_SOCKET, name, value),
         }
+    }
+
+    /// The socket is one of a group (SO_REUSEPORT), which has no program that could be taken away (`reuseport_detach_prog`).
+    fn shares_port(&self, fd: Fd) -> Result<bool, Errno> {
+        Ok(self.files.sock(fd)?.plain(SOL_SOCKET, SO_REUSEPORT) != 0)
     }
 
     /// Binds to the one device by its name, or with the empty name to none. Everything comes and goes by that device in any case
