@@ -40,6 +40,22 @@ const fn refused_of_stream(name: i32) -> Option<Errno> {
     }
 }
 
+/// A struct ip_mreq: the group and the address of a device.
+const MREQ: usize = 8;
+
+/// What a datagram socket is told that asks for a group: it can be in none here (`ip_mc_join_group`, `ip_mc_leave_group`).
+fn membership(name: i32, value: &Value<'_>) -> Errno {
+    if value.len() < MREQ {
+        return Errno::EINVAL;
+    }
+    match value.bytes() {
+        Err(errno) => errno,
+        Ok(_) if name == IP_DROP_MEMBERSHIP => Errno::EADDRNOTAVAIL,
+        Ok(group) if group[0] >> 4 != 0xe => Errno::EINVAL,
+        Ok(_) => Errno::ENOPROTOOPT,
+    }
+}
+
 /// An int, or one byte, or nothing for zero.
 fn number(value: &Value<'_>) -> Result<i32, Errno> {
     match value.len() {
@@ -91,6 +107,9 @@ impl Host {
             && let Some(errno) = refused_of_stream(name)
         {
             return Err(errno);
+        }
+        if let IP_ADD_MEMBERSHIP | IP_DROP_MEMBERSHIP = name {
+            return Err(membership(name, value));
         }
         let n = number(value).map_err(|errno| {
             // What does not exist is not read (`do_ip_setsockopt`).

@@ -10,6 +10,9 @@ use libc::{iovec, loff_t, size_t, ssize_t};
 use lowwater_posix::abi::{F_GETPIPE_SZ, FIOASYNC, FIONBIO};
 use lowwater_posix::{Call, Piece, RecvKind, Room, SendKind};
 
+/// Flags of splice(2).
+const SPLICE_FLAGS: c_uint =
+    libc::SPLICE_F_MOVE | libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
 /// Bytes that splice() and sendfile() move between a file and us at a time.
 const MOVE_MAX: usize = 1 << 20;
 
@@ -127,7 +130,8 @@ pub(super) unsafe extern "C" fn splice(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    give(|| match (foreign(fd_in), foreign(fd_out)) {
+    let (theirs_in, theirs_out) = (foreign(fd_in), foreign(fd_out));
+    give(|| match (theirs_in, theirs_out) {
         // SAFETY: splice(2)'s demands are the caller's to keep.
         (true, true) => forwarded(unsafe { libc::splice(fd_in, off_in, fd_out, off_out, len, flags) } as i64),
         (false, false) => {
@@ -135,6 +139,10 @@ pub(super) unsafe extern "C" fn splice(
             let (off_in, off_out) = unsafe { (offset(off_in), offset(off_out)) };
             simple(Call::Splice { fd_in, off_in, fd_out, off_out, len, flags })
         }
+        // In this order (`splice` of fs/splice.c), whatever our descriptor is.
+        _ if len == 0 => Ok(0),
+        _ if flags & !SPLICE_FLAGS != 0 => Err(libc::EINVAL),
+        _ if !is_open(if theirs_in { fd_in } else { fd_out }) => Err(libc::EBADF),
         // Between a file and a socket there must be a pipe (`do_splice`).
         (true, false) if !is_pipe(fd_out) => Err(libc::EINVAL),
         (false, true) if !is_pipe(fd_in) => Err(libc::EINVAL),
@@ -142,6 +150,12 @@ pub(super) unsafe extern "C" fn splice(
         (true, false) => move_in(fd_in, unsafe { offset(off_in) }, fd_out, len),
         (false, true) => move_out(fd_in, fd_out, len),
     })
+}
+
+/// One of the caller's own descriptors is open.
+fn is_open(fd: c_int) -> bool {
+    // SAFETY: no memory is involved.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
 }
 
 /// One of our descriptors is an end of a pipe.
