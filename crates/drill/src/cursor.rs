@@ -101,11 +101,22 @@ impl<'a> Cursor<'a> {
                 format!("'{token}' should stand at the end of this line{before}"),
             ));
         }
-        self.fail(format!("'{token}' should stand here, not '{next}'"))
+        self.wants(&format!("'{token}'"))
     }
 
-    /// What a message says stands here.
-    pub(crate) fn next_words(&self) -> String {
+    /// Fails for want of `what`, and says what is here instead.
+    pub(crate) fn wants<T>(&self, what: &str) -> Result<T, Box<Failure>> {
+        let next = self.next_words();
+        match next.is_empty() {
+            true if self.rest().is_empty() => {
+                self.fail(format!("{what} should stand here, where the script ends"))
+            }
+            true => self.fail(format!("{what} should stand here, where the line ends")),
+            false => self.fail(format!("{what} should stand here, not '{next}'")),
+        }
+    }
+
+    fn next_words(&self) -> String {
         self.rest().chars().take_while(|c| *c != '\n').take(20).collect()
     }
 
@@ -203,10 +214,7 @@ impl<'a> Cursor<'a> {
         };
         match signed.and_then(|n| T::try_from(n).ok()) {
             Some(n) => Ok(n),
-            None if digits.is_empty() => {
-                let next = self.next_words();
-                self.fail(format!("a number should stand here, not '{next}'"))
-            }
+            None if digits.is_empty() => self.wants("a number"),
             None if signed.is_some() => {
                 let (sign, bits) = (if negative { "-" } else { "" }, 8 * size_of::<T>());
                 self.fail(format!("{sign}{digits} does not fit: there are {bits} bits for it"))
@@ -235,10 +243,7 @@ impl<'a> Cursor<'a> {
             .and_then(|(s, us)| s.checked_mul(1_000_000)?.checked_add(us));
         match micros {
             Some(us) if n > 0 => Ok(us),
-            _ if text.is_empty() => {
-                let next = self.next_words();
-                self.fail(format!("a time in seconds should stand here, not '{next}'"))
-            }
+            _ if text.is_empty() => self.wants("a time in seconds"),
             _ => self.fail(format!("'{text}' is no time in seconds")),
         }
     }

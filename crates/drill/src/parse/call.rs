@@ -240,10 +240,7 @@ fn atom(c: &mut Cursor<'_>, scope: &Scope<'_>, depth: usize) -> Result<Value, Bo
                 None => c.fail(format!("'{text}' is no address")),
             }
         }
-        "" => {
-            let next: String = c.rest().chars().take_while(|ch| *ch != '\n').take(20).collect();
-            c.fail(format!("a value should stand here, not '{next}'"))
-        }
+        "" => c.wants("a value"),
         _ => match names::constant(name) {
             Some(n) => Ok(Value::Int(n)),
             None => c.fail(names::unknown(name)),

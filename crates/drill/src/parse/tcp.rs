@@ -159,7 +159,7 @@ fn options(
         if c.line() != last {
             return not_closed(c, opened);
         }
-        return c.fail(format!("',' or '>' should stand here, not '{}'", c.next_words()));
+        return c.wants("',' or '>'");
     }
     let len = options::encode(&list).len();
     if !len.is_multiple_of(4) {

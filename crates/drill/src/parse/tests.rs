@@ -271,6 +271,8 @@ fn mistakes_name_their_line() {
         ("0 close(\"x) = 0\n\n", "ends what begins"),
         ("0 < . 1:1(0) ack 1 win 70000", "70000 does not fit: there are 16 bits"),
         ("0~-1 > . 1:1(0) ack 1", "a time in seconds should stand here, not '-1 > "),
+        ("0 close(3) =", "a value should stand here, where the script ends"),
+        ("0 > S 0:0(0) <mss", "a number should stand here, where the script ends"),
         ("0 close\n", "'(' should stand at the end of this line"),
         ("0 close(3) = 0 /* for ever\n+0 frobnicate() = 7", "no '*/' ends"),
         ("0 close(3) = -1 EWHAT (x)", "no error"),
