@@ -327,6 +327,8 @@ pub struct Bounds {
 pub struct Pace {
     /// Bytes a second, whether or not it is paced.
     pub rate: u64,
+    /// That by which a lost probe of the path's MTU goes again: the one of before the acknowledgement that showed its loss.
+    pub again: Option<u64>,
     /// Who paces it.
     pub by: Status,
     /// The smallest round trip.
@@ -388,6 +390,7 @@ impl Conn {
             below: self.out.credit.below(),
             pace: Pace {
                 rate: self.path.pacing.rate(),
+                again: self.path.plpmtud.as_ref().and_then(|search| search.walk()).map(|walk| walk.rate),
                 by: self.path.pacing.status(),
                 min_rtt: self.path.rtt.min_rtt(),
                 segment: (self.mss(), headers + self.peer.data_option_bytes()),

@@ -7,7 +7,7 @@
 //! nobody looked at leaves that too early, never too late.
 use lowwater_core::base::{Instant, SocketId};
 use lowwater_core::path::pacing::Status;
-use lowwater_core::tcp::{Bounds, Pace, SentPacket};
+use lowwater_core::tcp::{Bounds, SentPacket};
 use std::collections::BTreeMap;
 
 /// Segments with data that a connection may begin with, whatever its rate (`TCP_INIT_CWND`).
@@ -50,7 +50,8 @@ impl Paces {
             }
             segs = segs.saturating_add(if packet.bytes > 0 { packet.segs.into() } else { 0 });
             let paced = now.pace.by != Status::None && segs >= UNPACED;
-            let takes = if paced { nanos(&was.pace, &now.pace, packet.bytes) } else { 0 };
+            let rates = [was.pace.rate, now.pace.rate, was.pace.again.filter(|_| again).unwrap_or(0)];
+            let takes = if paced { nanos(rates, packet.bytes) } else { 0 };
             *earliest = earliest.plus_nanos(takes).max(packet.departs.plus_nanos(takes / 2));
         }
         Ok(())
@@ -86,13 +87,13 @@ pub fn in_order(was: &Bounds, now: &Bounds, packets: impl Iterator<Item = SentPa
     all
 }
 
-/// Nanoseconds that so many bytes take at the larger of two rates; none where either spaces nothing.
-fn nanos(was: &Pace, now: &Pace, bytes: usize) -> u64 {
-    let rates = [was.rate, now.rate];
-    if rates.iter().any(|rate| [0, u64::MAX].contains(rate)) {
+/// Nanoseconds that so many bytes take at the largest of the rates of before, now and what goes again (0 without one); none where either of the
+/// first two spaces nothing.
+fn nanos([was, now, again]: [u64; 3], bytes: usize) -> u64 {
+    if [was, now].iter().any(|rate| [0, u64::MAX].contains(rate)) {
         return 0;
     }
-    let ns = bytes as u128 * 1_000_000_000 / u128::from(was.rate.max(now.rate));
+    let ns = bytes as u128 * 1_000_000_000 / u128::from(was.max(now).max(again));
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 
@@ -100,6 +101,7 @@ fn nanos(was: &Pace, now: &Pace, bytes: usize) -> u64 {
 mod tests {
     use super::*;
     use crate::check::sample;
+    use lowwater_core::tcp::Pace;
 
     /// A megabyte a second: a packet of 1,000 bytes takes a millisecond.
     const FLOW: Bounds = Bounds { pace: Pace { by: Status::Fq, ..sample::PACE }, ..sample::FLOW };
@@ -194,6 +196,18 @@ mod tests {
         assert_eq!([9_499, 9_500].map(|second| leaves(now(500_000), second)), [false, true]);
         assert_eq!([9_249, 9_250].map(|second| leaves(now(2_000_000), second)), [false, true]);
         assert!(leaves(now(u64::MAX), 9_000) && leaves(now(0), 9_000), "these space nothing");
+    }
+
+    #[test]
+    fn a_lost_probe_goes_again_at_the_rate_of_before_its_acknowledgement() {
+        let flow = Bounds { pace: Pace { again: Some(2_000_000), ..FLOW.pace }, ..FLOW };
+        let behind = |first, second| kept(&flow, 9_000, &[first, new(2, second)]);
+        assert_eq!([9_249, 9_250].map(|second| behind(again(1, 9_000), second)), [false, true]);
+        assert_eq!(
+            [9_499, 9_500].map(|second| behind(new(1, 9_000), second)),
+            [false, true],
+            "nothing else does"
+        );
     }
 
     #[test]

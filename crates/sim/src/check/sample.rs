@@ -5,6 +5,7 @@ use lowwater_core::tcp::{Bounds, Pace};
 /// A megabyte a second, which nobody paces, in segments of 1,500 bytes with timestamps.
 pub(super) const PACE: Pace = Pace {
     rate: 1_000_000,
+    again: None,
     by: Status::None,
     min_rtt: None,
     segment: (1_448, 52),
