@@ -38,9 +38,9 @@ impl Stack {
     pub(super) fn carry_out(&mut self, dev: DeviceId) {
         let mut gone = core::mem::take(&mut self.links[usize::from(dev.0)].gone);
         for (owner, more) in gone.grown.drain(..) {
-            let id = owner.flow.socket;
+            let (id, newest) = (owner.flow.socket, self.hands_down(owner));
             if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|e| &mut e.socket) {
-                conn.on_cut(&self.env.cx(self.now, Some(id)), owner, more);
+                conn.on_cut(&self.env.cx(self.now, Some(id)), owner, more, newest);
             }
         }
         for owner in gone.released.drain(..) {
@@ -63,11 +63,16 @@ impl Stack {
         self.links[usize::from(dev.0)].gone = gone;
     }
 
+    /// It is a piece of the packet that its flow hands down now: what is told of it is told of the flow's newest.
+    fn hands_down(&self, owner: Owner) -> bool {
+        self.down.handing.and_then(|handing| handing.owner).is_some_and(|of| of.flow == owner.flow)
+    }
+
     /// The queue had no room for a piece of a packet, and has others of it: no loss that its flow hears of.
     fn part_refused(&mut self, owner: Owner) {
-        let id = owner.flow.socket;
+        let (id, newest) = (owner.flow.socket, self.hands_down(owner));
         if let Some(Socket::Tcp(conn)) = self.sockets.get_mut(id).map(|entry| &mut entry.socket) {
-            conn.on_part_refused(&mut self.env.cx(self.now, Some(id)), owner);
+            conn.on_part_refused(&mut self.env.cx(self.now, Some(id)), owner, newest);
             self.settle(id, Turn::CREDIT);
         } else {
             self.refund(owner, false, Origin::Queue);

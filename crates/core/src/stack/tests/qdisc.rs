@@ -328,6 +328,37 @@ fn what_a_bucket_cuts_and_has_no_room_for_is_not_below_and_has_not_left() {
     assert_eq!(now.0 - before.0, now.1 - before.1, "what was refused never left");
 }
 
+/// The account begins while others stand there. What a bucket cuts behind those is none of them, whether or not it has room for all of it.
+#[test]
+fn what_a_bucket_has_no_room_for_is_none_of_what_went_before_the_account() {
+    let mut w = World::plain();
+    // A segment every 12 ms, and four of them.
+    qdisc(&mut w, "tbf rate 1mbit burst 1600 limit 6000");
+    let (client, _) = paced(&mut w, u64::MAX);
+    let segment = w.stacks[0].tcp_info(w.now, client).expect("open").snd_mss as usize;
+    let stats = |w: &World| w.stacks[0].qdisc(w.devs[0]).expect("a device").stats;
+    w.stacks[0].tcp_send(w.now, client, &vec![0; 4 * segment], super::tcp::NO_FLAGS).expect("room");
+    w.until("some stand there", |w| stats(w).qlen == 3);
+    w.stacks[0].set_sysctl("tcp_queue_aware", "1").expect("a sysctl");
+    let start = stats(&w);
+    let data = vec![0; 6 * segment];
+    w.stacks[0].tcp_send(w.now, client, &data, super::tcp::NO_FLAGS).expect("room");
+    let (mut refused, mut seen) = (0, 0);
+    w.until("all is acknowledged", |w| {
+        let now = stats(w);
+        let strangers = start.backlog.saturating_sub(now.bytes - start.bytes);
+        if let Some(queue) = w.stacks[0].own_queue(w.now, client) {
+            assert_eq!(queue.bytes, now.backlog - strangers, "beside {strangers} of before");
+            seen += 1;
+        }
+        if strangers > 0 {
+            refused = refused.max(now.drops - start.drops);
+        }
+        w.stacks[0].tcp_info(w.now, client).is_ok_and(|info| info.bytes_acked >= 10 * segment as u64)
+    });
+    assert!(refused > 0 && seen > 0, "{refused} {seen}");
+}
+
 #[test]
 fn a_delayed_packet_has_left_its_flow() {
     let mut w = World::plain();

@@ -591,10 +591,10 @@ impl Conn {
         self.refund(owner.charge);
     }
 
-    /// A queue below has cut a packet into several, whose headers are charged `more` bytes together.
-    pub fn on_cut(&mut self, cx: &Cx<'_>, owner: Owner, more: u32) {
+    /// A queue below has cut a packet into several, whose headers are charged `more` bytes together; it may be known to be the `newest`.
+    pub fn on_cut(&mut self, cx: &Cx<'_>, owner: Owner, more: u32, newest: bool) {
         self.out.credit.charge(more);
-        self.queue_cut(cx, owner, more);
+        self.queue_cut(cx, owner, more, newest);
     }
 
     /// The pace lets the flow go on.
@@ -648,9 +648,17 @@ impl Conn {
         self.out.try_send(self.default_hold());
     }
 
-    /// The queue below had no room for a piece of a packet, and took others of it: congestion that nobody hears of (`tbf_segment`).
-    pub fn on_part_refused(&mut self, cx: &mut Cx<'_>, owner: Owner) {
-        self.end_below(cx, owner);
+    /// The queue below had no room for a piece of a packet, and took others of it: congestion that nobody hears of (`tbf_segment`). It may be
+    /// known to be the `newest`, whose older ones stay where they are.
+    pub fn on_part_refused(&mut self, cx: &mut Cx<'_>, owner: Owner, newest: bool) {
+        if newest {
+            self.queue_part_refused(cx, owner);
+            if owner.is_end() {
+                self.tx.on_end_refused();
+            }
+        } else {
+            self.end_below(cx, owner);
+        }
         self.refund_lost(owner.charge);
     }
 

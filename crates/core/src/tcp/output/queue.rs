@@ -67,10 +67,10 @@ impl Followed {
     }
 
     /// A packet became several, each of which counts as what it is: they were cut where the MSS of then says, and the account's segments may be
-    /// longer or shorter. It is the newest, but where another discipline takes over what waits. While strangers stand there nobody knows whether
-    /// it is one of them, and it stays counted as it was.
-    fn cut(&mut self, now: Instant, owner: Owner, more: u32) {
-        if self.strangers > 0 {
+    /// longer or shorter. It is the `newest`, which is no stranger, but where another discipline takes over what waits, or what waited for its time
+    /// comes to one. Nobody knows then, while strangers stand there, whether it is one of them, and it stays counted as it was.
+    fn cut(&mut self, now: Instant, owner: Owner, more: u32, newest: bool) {
+        if self.strangers > 0 && !newest {
             return;
         }
         let cuts = more / PACKET_CHARGE;
@@ -80,6 +80,18 @@ impl Followed {
         } else if self.alone > 0 {
             self.pieces = self.pieces.saturating_add(u16::try_from(cuts).unwrap_or(u16::MAX));
         }
+    }
+
+    /// What is followed has left, or was given up; true when more should have been below.
+    fn leave(&mut self, now: Instant, owner: Owner, dropped: bool) -> bool {
+        // Each piece has its part of the payload, and is charged as a packet.
+        let payload = owner.charge.saturating_sub(PACKET_CHARGE);
+        match &mut self.estimate {
+            Some(queue) if dropped => queue.on_dropped(now, payload),
+            Some(queue) => return queue.on_left(now, payload),
+            None => self.left_alone(now, owner, dropped),
+        }
+        false
     }
 
     /// A packet that stood alone has left, or a piece of it, and with the last what it was below for is known. Any piece may be given up
@@ -224,20 +236,20 @@ impl Conn {
             followed.strangers -= u16::from(owner.is_end());
             return false;
         }
-        // Each piece has its part of the payload, and is charged as a packet.
-        let payload = owner.charge.saturating_sub(PACKET_CHARGE);
-        match &mut followed.estimate {
-            Some(queue) if dropped => queue.on_dropped(cx.now, payload),
-            Some(queue) => return queue.on_left(cx.now, payload),
-            None => followed.left_alone(cx.now, owner, dropped),
-        }
-        false
+        followed.leave(cx.now, owner, dropped)
     }
 
     /// A packet there became several, charged `more` together.
-    pub(super) fn queue_cut(&mut self, cx: &Cx<'_>, owner: Owner, more: u32) {
+    pub(super) fn queue_cut(&mut self, cx: &Cx<'_>, owner: Owner, more: u32, newest: bool) {
         if let Some(followed) = &mut self.rest.queue {
-            followed.cut(cx.now, owner, more);
+            followed.cut(cx.now, owner, more, newest);
+        }
+    }
+
+    /// A piece of the newest did not get into the queue: it is none of the strangers that stand there.
+    pub(super) fn queue_part_refused(&mut self, cx: &Cx<'_>, owner: Owner) {
+        if let Some(followed) = &mut self.rest.queue {
+            let _ = followed.leave(cx.now, owner, true);
         }
     }
 
@@ -331,7 +343,7 @@ mod tests {
         let alone =
             Followed { alone: owner.charge, pieces: 1, sizes, since: departure, ..Followed::default() };
         let (mut followed, more) = (alone, 2 * PACKET_CHARGE);
-        followed.cut(Instant::ZERO, owner, more);
+        followed.cut(Instant::ZERO, owner, more, true);
         let mut pieces = owner.cut(3, more);
         let pieces = core::array::from_fn(|_| pieces.next().expect("three"));
         for piece in &pieces[..left] {
@@ -362,12 +374,27 @@ mod tests {
     }
 
     #[test]
+    fn while_strangers_stand_there_only_the_newest_is_known_to_be_none() {
+        for (newest, segments) in [(true, 3), (false, 2)] {
+            let sizes = Sizes { mss: 1_448, headers: 52 };
+            let owner = Owner::new(FlowId::of(SocketId::default()), 2_800 + PACKET_CHARGE);
+            let mut followed = Followed { strangers: 1, ..Followed::default() };
+            followed.begin(QueueAware::new(Instant::ZERO, sizes), Instant::ZERO);
+            let queue = followed.estimate.as_mut().expect("begun");
+            queue.on_sent(Instant::ZERO, 2_800, sizes, Instant::ZERO);
+            followed.cut(Instant::ZERO, owner, 2 * PACKET_CHARGE, newest);
+            let queued = followed.estimate.map(|queue| queue.queued());
+            assert_eq!(queued, Some(2_800 + segments * 52), "newest: {newest}");
+        }
+    }
+
+    #[test]
     fn what_passed_of_a_packet_alone_has_the_headers_of_each_piece() {
         let sizes = Sizes { mss: 1_448, headers: 52 };
         let owner = Owner::new(FlowId::of(SocketId::default()), 2_800 + PACKET_CHARGE);
         let mut followed = Followed { alone: owner.charge, pieces: 1, sizes, ..Followed::default() };
         let more = 2 * PACKET_CHARGE;
-        followed.cut(Instant::ZERO, owner, more);
+        followed.cut(Instant::ZERO, owner, more, true);
         owner.cut(3, more).for_each(|piece| followed.left_alone(Instant::from_millis(5), piece, false));
         let mut memory = Memory::default();
         let period = Period { bytes: 2_956, busy_ns: 5_000_000, left: 1, ..Period::default() };

@@ -53,6 +53,12 @@ impl Sender {
         self.flight.tx.below.on_left();
     }
 
+    /// The queue below had no room for the end of the newest packet, and has pieces of it: those stand there without one, and the older packets as before.
+    /// A segmented packet has left its flow in Linux, too (`tbf_segment` frees it, so that `skb_still_in_host_queue` finds it no more).
+    pub const fn on_end_refused(&mut self) {
+        self.flight.tx.below.on_refused();
+    }
+
     /// A queueing discipline gave up a packet, or a piece of one, which carried `len` bytes (FIN included) from `seq` on: congestion
     /// on purpose. One reduction per window, and the records that lie within the range are lost at once: no acknowledgement must find that
     /// out. RACK finds a piece of a longer one.

@@ -715,6 +715,22 @@ fn what_is_dropped_at_the_device_is_the_oldest_below() {
     assert_eq!(holds, [false, true, true]);
 }
 
+/// The queue has room for pieces of a packet and none for its end: what stands before them has not left.
+#[test]
+fn an_end_that_was_refused_is_the_newests() {
+    let mut rig = Rig::warm();
+    rig.s.follow_departures();
+    rig.send(3, false);
+    rig.s.on_end_refused();
+    for holds in [[true, true, false], [false, true, false], [false; 3]] {
+        let flight = rig.s.flight();
+        let below = flight.tx.range(0, u64::MAX).map(|(_, sent)| flight.tx.below.holds(sent.number));
+        assert_eq!(below.collect::<Vec<_>>(), holds);
+        rig.s.on_left(&mut rig.world.cx(Instant::from_millis(rig.ms)), &mut rig.path);
+    }
+    assert_eq!(rig.s.packets_below(), 0);
+}
+
 /// The head of a queue is given up, and what went before it is in the device: it may go again at once, and what the device has need not leave first.
 #[test]
 fn what_a_queue_gave_up_behind_a_device_is_not_below() {
