@@ -151,7 +151,7 @@ impl Path {
     fn new(remote: IpAddr, number: u8, confirmed: bool, options: &SctpOptions) -> Self {
         let state = if confirmed { PathState::Active } else { PathState::Unconfirmed };
         let mut pacing = Pacing::new();
-        if options.pacing {
+        if options.pacing || options.congestion.paces() {
             pacing.need();
         }
         let room =

@@ -46,8 +46,6 @@ pub struct AssocTurn {
     pub socket: SocketId,
     /// A packet of what goes again asks neither window nor pace (RFC 9260 section 7.2.4, rule 3).
     pub fast: bool,
-    /// Numbers of the paths that nobody paces. Another controller that will begins its work with the next data.
-    pub unpaced: Vec<u8>,
 }
 
 /// A packet of an association that has data.
@@ -110,10 +108,8 @@ impl Stack {
     pub(super) fn watch_turn(&mut self, socket: SocketId) {
         let Some(watch) = &mut self.down.watch else { return };
         if let Some(Socket::Sctp(sctp)) = self.sockets.get(socket).map(|entry| &entry.socket) {
-            let paths = sctp.assoc.paths().iter().filter(|(_, path)| !path.flow.pacing.is_paced());
-            let unpaced = paths.map(|(_, path)| path.number()).collect();
             let fast = sctp.assoc.may_send_fast();
-            keep(watch, Witnessed::Turn(AssocTurn { socket, fast, unpaced }));
+            keep(watch, Witnessed::Turn(AssocTurn { socket, fast }));
         }
     }
 
@@ -159,7 +155,7 @@ mod tests {
     #[test]
     fn who_does_not_ask_is_told_that_something_is_lost() {
         let turn = || {
-            let turn = AssocTurn { socket: SocketId::default(), fast: false, unpaced: Vec::new() };
+            let turn = AssocTurn { socket: SocketId::default(), fast: false };
             Witnessed::Turn(turn)
         };
         let mut watch = Vec::new();

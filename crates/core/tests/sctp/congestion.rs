@@ -330,6 +330,36 @@ fn bbr_is_paced_whatever_the_option_says_and_begins_again_at_its_rate() {
     assert!(before.cwnd > 40 * PMDCS, "an idle window of a controller that governs stays: {before:?}");
 }
 
+/// Where the owner wants no pacing, what BBR has sent still keeps back the first packet behind another switch to it.
+#[test]
+fn who_comes_back_to_bbr_asks_the_pace_with_the_first_packet() {
+    let next = |switches: &[Kind]| {
+        let mut w = world(1, &large());
+        let line = Bottleneck::of(125_000, 100_000, ms(20));
+        through(&mut w, &line);
+        let options = SctpOptions { pacing: false, ..wide(&w, Kind::Bbr) };
+        let pair = w.associated(options.clone(), options.clone());
+        bulk(&mut w, pair, FULL, Duration::from_secs(3));
+        // One leaves that the next has to wait behind, and what is acknowledged leaves room for a write.
+        w.run(ms(50), |_| false);
+        let sent = line.borrow().packets;
+        w.run(ms(100), |_| line.borrow().packets > sent);
+        let (from, sent) = (w.now, line.borrow().packets);
+        for kind in switches {
+            let options = SctpOptions { congestion: *kind, ..options.clone() };
+            w.stacks[A].sctp_set_options(from, pair.0, options).unwrap();
+        }
+        // A write has it look for what may go.
+        fill(&mut w, pair.0, FULL);
+        w.run(ms(100), |_| line.borrow().packets > sent);
+        w.now.since(from)
+    };
+    let paced = next(&[]);
+    assert!((ms(1)..ms(20)).contains(&paced), "{paced:?}");
+    assert_eq!(next(&[Kind::Cubic, Kind::Bbr]), paced);
+    assert!(next(&[Kind::Cubic]) < paced, "it has nobody to ask");
+}
+
 #[test]
 fn an_idle_window_of_cubic_halves_with_every_timeout_and_does_not_jump() {
     let mut w = world(1, &large());

@@ -22,8 +22,6 @@ struct Pace {
     earliest: Instant,
     /// What may still go in this turn behind one that has asked.
     train: u64,
-    /// Nobody paced it when the turn began: the next packet has nobody to ask.
-    free: bool,
     /// Packets with data.
     packets: u32,
 }
@@ -61,8 +59,8 @@ impl Paths {
     pub fn turn(&mut self, turn: &AssocTurn) {
         let assoc = self.all.entry(turn.socket).or_default();
         assoc.fast = turn.fast;
-        for (number, pace) in &mut assoc.paths {
-            (pace.train, pace.free) = (0, turn.unpaced.contains(number));
+        for pace in assoc.paths.values_mut() {
+            pace.train = 0;
         }
     }
 
@@ -80,12 +78,11 @@ impl Paths {
         // What is new leaves the permission to what is not.
         let excused = assoc.fast && again;
         assoc.fast &= !again;
-        let start = Pace { earliest: Instant::ZERO, train: 0, free: true, packets: 0 };
+        let start = Pace { earliest: Instant::ZERO, train: 0, packets: 0 };
         let pace = assoc.paths.entry(packet.path).or_insert(start);
         // What goes together may leave when the first of it may.
         let leaves = if packet.leads { packet.departs } else { Instant::FAR_FUTURE };
-        let free = core::mem::take(&mut pace.free) || excused;
-        let waits = packet.by == Status::Needed && pace.train == 0 && !free;
+        let waits = packet.by == Status::Needed && pace.train == 0 && !excused;
         if leaves < pace.earliest || (waits && at < pace.earliest) {
             return Err(format!("has sent {packet:?}, which may leave at {}", pace.earliest));
         }
@@ -156,7 +153,7 @@ mod tests {
     }
 
     fn turn(fast: bool) -> AssocTurn {
-        AssocTurn { socket: packet(0).socket, fast, unpaced: Vec::new() }
+        AssocTurn { socket: packet(0).socket, fast }
     }
 
     #[test]
@@ -201,17 +198,6 @@ mod tests {
             assert!(wraps.goes(us(0), &packet(tsn)).is_ok());
         }
         assert_eq!(wraps.all.values().next().and_then(|assoc| assoc.highest), Some(0));
-    }
-
-    #[test]
-    fn who_finds_nobody_that_paces_has_nobody_to_ask() {
-        let mut paths = begun(false);
-        paths.turn(&AssocTurn { unpaced: vec![0], ..turn(false) });
-        let goes = [11, 12].map(|tsn| paths.goes(us(9_100), &packet(tsn)).is_ok());
-        assert_eq!(goes, [true, false], "the controller that paces is there with the first");
-        let mut other = begun(false);
-        other.turn(&AssocTurn { unpaced: vec![1], ..turn(false) });
-        assert!(other.goes(us(9_100), &packet(11)).is_err());
     }
 
     #[test]

@@ -51,6 +51,12 @@ impl SctpCongestionKind {
         }
     }
 
+    /// It sets a pace of its own, whether or not the owner wants one.
+    #[must_use]
+    pub const fn paces(self) -> bool {
+        matches!(self, Self::Bbr)
+    }
+
     /// The controller, where it is one of those that TCP has too.
     #[must_use]
     pub const fn controller(self) -> Option<CongestionKind> {

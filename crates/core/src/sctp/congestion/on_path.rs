@@ -264,11 +264,13 @@ impl Path {
     }
 
     /// Another one moves the window, which stays; what the old one knew goes, and its pacing where the owner wants none. The new one
-    /// begins with the next data.
+    /// begins with the next data, which asks the pace already if it will set one.
     pub(in crate::sctp) fn set_congestion(&mut self, cx: &Cx<'_>, kind: SctpCongestionKind, paced: bool) {
         if self.cwnd.kind != kind {
             (self.cwnd.kind, self.cwnd.controller) = (kind, None);
-            if !paced {
+            if kind.paces() {
+                self.flow.pacing.need();
+            } else if !paced {
                 self.flow.pacing.release();
             }
             self.update_rate(cx);
