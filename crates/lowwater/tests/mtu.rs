@@ -1,11 +1,12 @@
 //! Devices whose MTU changes under a transfer: an administrator does that, or a tunnel whose path has changed. Those of the kernel stand in network
 //! namespaces that each test makes.
 use lowwater::blocking::{TcpListener, TcpStream};
-use lowwater::core::base::Instant as At;
+use lowwater::core::base::{Instant as At, Rng};
 use lowwater::core::device::{Device as _, Submit};
 use lowwater::core::packet::{Offload, Packet};
 use lowwater::link::{self, Link, QueueLimit};
-use lowwater::port::Port as _;
+use lowwater::port::{NotNow, Port as _};
+use lowwater::shard;
 use lowwater::{Direction, Observer, PacketOptions, Stack, TunOptions};
 use lowwater_os::netns::{NetNs, net_admin};
 use lowwater_os::{Layer, Link as KernelLink, Tun};
@@ -304,6 +305,28 @@ fn a_link_takes_nothing_longer_from_the_moment_its_mtu_is_lowered() {
     link.set_mtu(1_450).unwrap();
     assert_eq!(port.new_mtu(false), None);
     assert!(takes(&mut port, 1_450));
+    // Above its first one: once the stack has heard of it.
+    link.set_mtu(9_000).unwrap();
+    assert!(!takes(&mut port, 1_451));
+    assert_eq!(port.new_mtu(false), Some(9_000));
+    assert!(takes(&mut port, 9_000) && !takes(&mut port, 9_001));
     drop(port);
     assert!(link.set_mtu(1_400).is_err());
+}
+
+/// What stands between a stack and its device passes on how its MTU has changed.
+#[test]
+fn a_port_inside_of_another_tells_of_its_mtu() {
+    let (port, link) = link::owned(1_500, QueueLimit::default());
+    let not_now = NotNow::new(port, Rng::new(1), 0);
+    let mut shards = shard::shards(vec![not_now], (1, 2));
+    let (port, _) = &mut shards[0];
+    for mtu in [1_400, 9_000] {
+        link.set_mtu(mtu).unwrap();
+        assert_eq!((port.new_mtu(false), port.new_mtu(false)), (Some(mtu), None));
+        let packet = |len| Packet::received(vec![0x45; len].into(), Offload::default(), At::ZERO);
+        let mtu = usize::from(mtu);
+        assert!(matches!(port.submit(At::ZERO, packet(mtu)), Submit::Sent));
+        assert!(!matches!(port.submit(At::ZERO, packet(mtu + 1)), Submit::Sent));
+    }
 }
