@@ -1,5 +1,6 @@
 //! The TCP segment (RFC 9293 section 3.1): view, representation, flags, options and checksum.
 
+mod accecn;
 mod checksum;
 mod fast_open;
 mod flags;
@@ -8,6 +9,7 @@ mod repr;
 mod sack;
 mod view;
 
+pub use accecn::AccEcnOption;
 pub use checksum::{fill_checksum, fill_checksum_partial};
 pub use fast_open::FastOpenCookie;
 pub use flags::TcpFlags;

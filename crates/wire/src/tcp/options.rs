@@ -1,5 +1,5 @@
 //! The options of a TCP segment, read in any layout and written in Linux's.
-use super::{FastOpenCookie, MAX_OPTIONS_LEN, SackBlocks};
+use super::{AccEcnOption, FastOpenCookie, MAX_OPTIONS_LEN, SackBlocks};
 
 /// Largest window scale; a larger one counts as this (RFC 7323 section 2.3).
 pub const MAX_WINDOW_SCALE: u8 = 14;
@@ -143,7 +143,11 @@ impl TcpOptions {
             (SACK, data) => {
                 let (blocks, rest) = data.as_chunks::<SACK_BLOCK_LEN>();
                 if rest.is_empty() && !blocks.is_empty() {
+                    let counters = self.accecn();
                     self.sack = blocks.iter().map(|block| pair(*block)).collect();
+                    if let Some(counters) = counters {
+                        self.set_accecn(counters);
+                    }
                 }
             }
             (TIMESTAMPS, data) => {
@@ -154,7 +158,11 @@ impl TcpOptions {
             }
             (FAST_OPEN, data) => self.take_cookie(data, false),
             (EXPERIMENT, &[a, b, ref data @ ..]) if [a, b] == FAST_OPEN_MAGIC => self.take_cookie(data, true),
-            _ => {}
+            (kind, data) => {
+                if let Some(counters) = AccEcnOption::read(kind, data) {
+                    self.set_accecn(counters);
+                }
+            }
         }
     }
 
@@ -182,7 +190,32 @@ impl TcpOptions {
         // With timestamps, SACK-permitted takes the place of their NOPs.
         len += if self.sack_permitted && !timestamps { SACK_PERMITTED_LEN } else { 0 };
         len += if self.window_scale.is_some() { WINDOW_SCALE_LEN } else { 0 };
+        len += self.accecn().map_or(0, |option| self.accecn_len(option.option_len()));
         len
+    }
+
+    /// Counters of accurate ECN.
+    #[must_use]
+    pub const fn accecn(&self) -> Option<AccEcnOption> {
+        self.sack.accecn()
+    }
+
+    /// Adds counters of accurate ECN, beside which there is no room for four SACK blocks: with those nothing happens.
+    pub fn set_accecn(&mut self, counters: AccEcnOption) {
+        self.sack.set_accecn(counters);
+    }
+
+    /// What the counters of accurate ECN, an option of `len` bytes, take of the header: their last bytes stand where another option has NOPs, if
+    /// there is one with enough of them.
+    #[must_use]
+    pub const fn accecn_len(&self, len: usize) -> usize {
+        let two = (self.sack_permitted && self.timestamps.is_none()) || !self.sack.is_empty();
+        let fits = match len % 4 {
+            1 => two || self.window_scale.is_some(),
+            2 => two,
+            _ => false,
+        };
+        if fits { len - len % 4 } else { len.next_multiple_of(4) }
     }
 
     /// How many SACK blocks go out: as many as fit, which is 3 beside timestamps.
@@ -197,7 +230,7 @@ impl TcpOptions {
     }
 
     /// Writes the options to the front of `buffer` in Linux's order and padding (`tcp_options_write`): MSS, timestamps with
-    /// SACK-permitted or two NOPs in front, SACK-permitted on its own, window scale, SACK blocks, Fast Open. SACK blocks, then
+    /// SACK-permitted or two NOPs in front, the counters of accurate ECN, SACK-permitted on its own, window scale, SACK blocks, Fast Open. SACK blocks, then
     /// the cookie, are left out if they do not fit. Returns the number of bytes written.
     ///
     /// # Panics
@@ -213,19 +246,28 @@ impl TcpOptions {
             out.put([a, b, TIMESTAMPS, 10]);
             out.put(timestamps.value.to_be_bytes());
             out.put(timestamps.echo.to_be_bytes());
-        } else if self.sack_permitted {
-            out.put([NOP, NOP, SACK_PERMITTED, 2]);
+        }
+        let mut rest = self.put_accecn(&mut out);
+        if self.sack_permitted && self.timestamps.is_none() {
+            let [a, b] = rest.take(2);
+            out.put([a, b, SACK_PERMITTED, 2]);
         }
         if let Some(shift) = self.window_scale {
-            out.put([NOP, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)]);
+            let [a, _] = rest.take(1);
+            out.put([a, WINDOW_SCALE, 3, shift.min(MAX_WINDOW_SCALE)]);
         }
         let blocks = self.sack_room();
         if blocks > 0 {
-            out.put([NOP, NOP, SACK, (2 + blocks * SACK_BLOCK_LEN) as u8]);
+            let [a, b] = rest.take(2);
+            out.put([a, b, SACK, (2 + blocks * SACK_BLOCK_LEN) as u8]);
             for (left, right) in self.sack.iter().take(blocks) {
                 out.put(left.to_be_bytes());
                 out.put(right.to_be_bytes());
             }
+        }
+        if rest.len > 0 {
+            let [a, b] = rest.take(2);
+            out.put([a, b, NOP, NOP]);
         }
         if let Some(cookie) = self.fastopen_that_fits(out.at) {
             let end = out.at + fastopen_len(cookie);
@@ -240,6 +282,43 @@ impl TcpOptions {
             out.at = end;
         }
         out.at
+    }
+}
+
+impl TcpOptions {
+    /// Writes whole words of the counters of accurate ECN; the bytes that are left stand in front of another option.
+    fn put_accecn(&self, out: &mut Writer<'_>) -> Rest {
+        let mut rest = Rest { bytes: [NOP; 2], len: 0 };
+        let Some(option) = self.accecn() else { return rest };
+        let (bytes, len) = option.bytes();
+        let (words, left) = bytes[..len].as_chunks::<4>();
+        for word in words {
+            out.put(*word);
+        }
+        match *left {
+            [a] => rest = Rest { bytes: [a, NOP], len: 1 },
+            [a, b] => rest = Rest { bytes: [a, b], len: 2 },
+            [a, b, c] => out.put([a, b, c, NOP]),
+            _ => {}
+        }
+        rest
+    }
+}
+
+/// Bytes of an option that wait for another's NOPs.
+struct Rest {
+    bytes: [u8; 2],
+    len: usize,
+}
+
+impl Rest {
+    /// The bytes in the place of two NOPs, if there are not more than `room`.
+    const fn take(&mut self, room: usize) -> [u8; 2] {
+        if self.len == 0 || self.len > room {
+            return [NOP; 2];
+        }
+        self.len = 0;
+        self.bytes
     }
 }
 

@@ -1,4 +1,6 @@
-//! The blocks of a SACK option (RFC 2018), D-SACK included (RFC 2883).
+//! The blocks of a SACK option (RFC 2018), D-SACK included (RFC 2883), and the counters of accurate ECN, for which a header with four of them has no
+//! room: they share the memory of the fourth.
+use super::AccEcnOption;
 
 /// Most blocks that fit the option space.
 pub const MAX_SACK_BLOCKS: usize = 4;
@@ -6,17 +8,44 @@ pub const MAX_SACK_BLOCKS: usize = 4;
 /// Up to four blocks in wire order, each from its first sequence number to the one after its last.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks {
-    // Blocks past `len` stay (0, 0), so that derived equality is right.
+    // Blocks past `len` stay (0, 0), so that derived equality is right; but the last has counters where `counters` says so.
     blocks: [(u32, u32); MAX_SACK_BLOCKS],
     len: u8,
+    /// What of the option of accurate ECN is not in the last block; 0 without one.
+    counters: u8,
+    last: u8,
 }
 
 impl SackBlocks {
     /// No blocks.
-    pub const EMPTY: Self = Self { blocks: [(0, 0); MAX_SACK_BLOCKS], len: 0 };
+    pub const EMPTY: Self = Self { blocks: [(0, 0); MAX_SACK_BLOCKS], len: 0, counters: 0, last: 0 };
+
+    /// The counters beside the blocks.
+    pub(super) const fn accecn(&self) -> Option<AccEcnOption> {
+        if self.counters == 0 {
+            return None;
+        }
+        let (first, second) = self.blocks[MAX_SACK_BLOCKS - 1];
+        let ([a, b, c, d], [e, f, g, h]) = (first.to_be_bytes(), second.to_be_bytes());
+        Some(AccEcnOption::from_parts(self.counters, [[a, b, c], [d, e, f], [g, h, self.last]]))
+    }
+
+    /// Puts counters beside the blocks, in the place of others; four blocks are kept without any.
+    pub(super) fn set_accecn(&mut self, option: AccEcnOption) {
+        if usize::from(self.len) == MAX_SACK_BLOCKS {
+            return;
+        }
+        let (tag, [[a, b, c], [d, e, f], [g, h, last]]) = option.parts();
+        self.blocks[MAX_SACK_BLOCKS - 1] =
+            (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+        (self.counters, self.last) = (tag, last);
+    }
 
     /// Appends a block; false if there is no room.
     pub fn push(&mut self, left: u32, right: u32) -> bool {
+        if self.counters != 0 && usize::from(self.len) == MAX_SACK_BLOCKS - 1 {
+            return false;
+        }
         match self.blocks.get_mut(usize::from(self.len)) {
             Some(slot) => {
                 *slot = (left, right);

@@ -7,8 +7,9 @@ use std::vec::Vec;
 prop_compose! {
     fn options()(mss in prop::option::of(1u16..), window_scale in prop::option::of(0u8..=14), sack_permitted: bool,
                  timestamps in prop::option::of(any::<(u32, u32)>()), sack in prop::collection::vec(any::<(u32, u32)>(), 0..=4),
+                 accecn in prop::option::of((any::<bool>(), prop::collection::vec(0u32..1 << 24, 0..=3))),
                  cookie in prop::option::of(prop::sample::select(&[0usize, 4, 6, 8, 10, 12, 14, 16][..]).prop_flat_map(|len| prop::collection::vec(any::<u8>(), len))), experimental: bool) -> TcpOptions {
-        TcpOptions {
+        let mut options = TcpOptions {
             mss,
             window_scale,
             sack_permitted,
@@ -16,7 +17,11 @@ prop_compose! {
             sack: sack.into_iter().collect(),
             fastopen: cookie.map(|bytes| FastOpenCookie::new(&bytes).unwrap().with_experimental(experimental)),
             signed: None,
+        };
+        if let Some((ect1_first, counters)) = accecn {
+            options.set_accecn(AccEcnOption::new(ect1_first, &counters));
         }
+        options
     }
 }
 
@@ -28,7 +33,10 @@ prop_compose! {
 
 /// What of the options goes out: those that fit. A signature is seen, never made.
 fn that_fit(options: TcpOptions) -> TcpOptions {
-    let sack: SackBlocks = options.sack.iter().take(options.sack_room()).collect();
+    let mut sack: SackBlocks = options.sack.iter().take(options.sack_room()).collect();
+    if let Some(counters) = options.accecn() {
+        sack.set_accecn(counters);
+    }
     let without = TcpOptions { sack, fastopen: None, ..options };
     let fits = |cookie: &FastOpenCookie| {
         let base = if cookie.is_experimental() { 4 } else { 2 };
