@@ -188,8 +188,14 @@ sysctls! {
     tcp_sack: bool = true, "tcp_sack", "a number (0 is off)", 0 ..= 255;
     /// Report duplicates (RFC 2883).
     tcp_dsack: bool = true, "tcp_dsack", "a number (0 is off)", 0 ..= 255;
-    /// ECN (RFC 3168): 0 never, 1 ask and accept, 2 accept only.
-    tcp_ecn: u32 = 2, "tcp_ecn", "a number", 0 ..= 2;
+    /// ECN (RFC 3168): 0 never, 1 ask and accept, 2 accept only; accurate ECN (RFC 9768), or the classic one to who asks for that: 3 ask and accept, 4
+    /// accept, and ask for the classic one, 5 accept only.
+    tcp_ecn: u32 = 2, "tcp_ecn", "a number", 0 ..= 5;
+    /// When segments of a connection with accurate ECN have its option: 0 never, 1 where there is news, 2 where it fits, 3 also where some of it seems to
+    /// be lost.
+    tcp_ecn_option: u32 = 2, "tcp_ecn_option", "a number", 0 ..= 3;
+    /// How often in a round trip it goes out at the least where `tcp_ecn_option` is 1.
+    tcp_ecn_option_beacon: u32 = 3, "tcp_ecn_option_beacon", "a number", 0 ..= 3;
     /// Fall back to no ECN when the ECN-setup SYN is retransmitted (RFC 3168 section 6.1.1.1).
     tcp_ecn_fallback: bool = true, "tcp_ecn_fallback", "a number", 0 ..= 1;
     /// The congestion controller of new connections.

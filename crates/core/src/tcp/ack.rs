@@ -1,4 +1,5 @@
 //! One acknowledgement from beginning to end: marks, RTT, machine, window, timer, in Linux's order (`tcp_ack`).
+use super::accecn::{Delivered, Feedback};
 use super::moments::Taken;
 use super::recovery::{Ack, Env, Recovery, fact};
 use super::sender::AckOut;
@@ -6,7 +7,7 @@ use super::tx_queue::flag;
 use super::usage::Usage;
 use crate::base::limits::GSO_MAX_SIZE;
 use crate::base::time::{Duration, Instant};
-use crate::path::congestion::{AckSample, Congestion as _};
+use crate::path::congestion::{AckSample, CaState, Congestion as _};
 use crate::path::rate::Sampler;
 
 /// Everything that an acknowledgement touches.
@@ -16,6 +17,10 @@ pub(super) struct Work<'a, 'c> {
     pub(super) recovery: &'a mut Recovery,
     pub(super) usage: &'a Usage,
     pub(super) ack: Ack,
+    /// What the segment tells of marks, where ECN is accurate.
+    pub(super) accurate: Option<Feedback<'a>>,
+    /// Of what was delivered, as far as that tells.
+    pub(super) marked: u32,
     pub(super) out: AckOut,
 }
 
@@ -47,7 +52,7 @@ impl Work<'_, '_> {
             return;
         }
         let (prior_out, prior_in_flight) = (self.e.flight.packets_out, self.e.flight.in_flight());
-        let (lost, delivered_ce) = (self.e.flight.lost, self.ack.has(fact::ECE));
+        let lost = self.e.flight.lost;
         let fack = if self.e.flight.sack_ok { self.e.flight.highest_sack() } else { prior_una };
         if self.ack.ack > prior_una {
             self.ack.facts |= fact::UNA_ADVANCED;
@@ -70,6 +75,8 @@ impl Work<'_, '_> {
         let delivered = self.e.path.rate.delivered().wrapping_add(self.ack.delivered);
         let prior_delivered = self.ack.sampler.prior_delivered();
         self.recovery.rack.update_reo_wnd(self.e.cx.sysctl, prior_delivered, delivered);
+        self.count_accurate();
+        let delivered_ce = self.ack.has(fact::ECE);
         self.recovery.process_tlp_ack(&mut self.e, &self.ack);
         if self.recovery.is_dubious(&self.ack) {
             self.out.rexmit = self.recovery.alert(&mut self.e, &mut self.ack);
@@ -89,6 +96,7 @@ impl Work<'_, '_> {
     /// Nothing was in flight: a D-SACK may still undo something (`no_queue`).
     fn nothing_out(&mut self) {
         self.out.was_idle = true;
+        self.count_accurate();
         self.ack.facts |= fact::OLD;
         if self.ack.has(fact::DSACKING_ACK) {
             self.out.rexmit = self.recovery.alert(&mut self.e, &mut self.ack);
@@ -109,6 +117,21 @@ impl Work<'_, '_> {
         // What it delivers is not counted (`tcp_ack`, Linux 6.15 and later).
     }
 
+    /// The marks that the ACE field tells of (`tcp_accecn_process`). They slow down as an echo does.
+    fn count_accurate(&mut self) {
+        let Some(feedback) = &mut self.accurate else { return };
+        let (told, ack) = (self.e.path.rate.delivered_ce(), &self.ack);
+        let (bytes, mss) = (ack.delivered_bytes, self.e.flight.mss.into());
+        let sure = self.e.flight.sack_ok || matches!(self.recovery.ca, CaState::Open | CaState::Cwr);
+        let (progress, syn) = (ack.has(fact::FORWARD_PROGRESS), ack.has(fact::SYN_ACKED));
+        (self.marked, self.out.overdue) =
+            feedback.delta(told, Delivered { segs: ack.delivered, progress, syn, bytes, mss, sure });
+        if self.marked > 0 {
+            self.e.path.rate.count_marked(self.marked);
+            self.ack.facts |= fact::ECE;
+        }
+    }
+
     fn count_delivered(&mut self) {
         let (delivered, now) = (self.ack.delivered, self.ack.at);
         self.e.path.rate.on_ack(now, delivered, &Sampler::default(), None, false);
@@ -117,7 +140,9 @@ impl Work<'_, '_> {
 
     fn count_segments(&mut self, delivered: u32) {
         self.e.cx.count.tcp_ext.tcp_delivered += u64::from(delivered);
-        if self.ack.has(fact::ECE) {
+        if self.accurate.is_some() {
+            self.e.cx.count.tcp_ext.tcp_delivered_ce += u64::from(self.marked);
+        } else if self.ack.has(fact::ECE) {
             self.e.cx.count.tcp_ext.tcp_delivered_ce += u64::from(delivered);
             self.e.path.rate.count_marked(delivered);
         }
@@ -203,6 +228,7 @@ impl Work<'_, '_> {
             }
         }
         if !sacked {
+            self.ack.delivered_bytes += record.end.min(self.ack.ack).saturating_sub(record.start) as u32;
             if self.e.flight.sack_ok {
                 self.ack.delivered += u32::from(record.segs);
                 // The echo tells originals at the left edge only: what is sacked is acknowledged with an older one

@@ -251,7 +251,7 @@ impl Conn {
         // The SYN, which the request received.
         conn.rest.stats.segs_in = 1;
         conn.rx.begin_with(&conn.options);
-        conn.path.ecn.set_negotiated(conn.peer.ecn);
+        conn.path.ecn.set_negotiated(conn.peer.ecn.capable());
         if let Some(sent) = sent {
             conn.timers.synack_sent = (sent.again == 0).then_some(sent.first);
             conn.tx.note_syn_acks(cx.now, &sent);

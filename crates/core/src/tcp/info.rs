@@ -21,6 +21,8 @@ const OPT_ECN: u8 = 8;
 const OPT_ECN_SEEN: u8 = 16;
 const OPT_SYN_DATA: u8 = 32;
 const OPT_TFO_CHILD: u8 = 128;
+/// TCPI_ECN_MODE_PENDING.
+const MODE_PENDING: u8 = 3;
 /// What Linux tells before it knows the peer: TCP_MSS_DEFAULT of a new socket, and TCP_MIN_MSS.
 const MSS_DEFAULT: u16 = 536;
 const MIN_MSS: u32 = 88;
@@ -102,12 +104,12 @@ tcp_info! {
         delivery_rate_app_limited
         /// Why Fast Open failed at the client; two bits.
         fastopen_client_fail
-        /// What is agreed on about ECN (TCPI_ECN_MODE_*): 0 for nothing, 1 for RFC 3168. Linux 6.18 has the bits of two other fields here,
-        /// which are 0 without accurate ECN.
+        /// What is agreed on about ECN (TCPI_ECN_MODE_*): 0 for nothing, 1 for RFC 3168, 2 for RFC 9768, 3 while our SYN asks for that. Linux 6.18 has
+        /// the bits of two other fields here.
         ecn_mode
-        /// Accurate ECN, which is not built: always 0.
+        /// Whether the option of accurate ECN came (TCP_ACCECN_OPT_*).
         accecn_opt_seen
-        /// Always 0.
+        /// What keeps accurate ECN from working (TCP_ACCECN_ACE_FAIL_* and TCP_ACCECN_OPT_FAIL_*).
         accecn_fail_mode
     }
     words {
@@ -215,11 +217,11 @@ tcp_info! {
         total_rto_time: u32,
         /// Segments received with a congestion mark.
         received_ce: u32,
-        /// Accurate ECN, which is not built: always 0, like the two fields that follow.
+        /// Payload bytes that the peer got with ECT(1), by its option of accurate ECN; 0 without it, like the two fields that follow.
         delivered_e1_bytes: u32,
-        /// Always 0.
+        /// With ECT(0).
         delivered_e0_bytes: u32,
-        /// Always 0.
+        /// With a congestion mark.
         delivered_ce_bytes: u32,
         /// Payload bytes received with ECT(1).
         received_e1_bytes: u32,
@@ -484,7 +486,12 @@ impl Conn {
         if !self.was_accepted() {
             self.unanswered(&mut info);
         }
-        info.ecn_mode = u8::from(info.options & OPT_ECN != 0);
+        info.ecn_mode = self.ecn_mode();
+        if let Some(accurate) = self.accurate() {
+            let learned = accurate.learned;
+            (info.accecn_fail_mode, info.accecn_opt_seen) = (learned.failed, learned.seen as u8);
+            [info.delivered_e1_bytes, info.delivered_e0_bytes, info.delivered_ce_bytes] = accurate.delivered;
+        }
         info
     }
 
@@ -494,12 +501,21 @@ impl Conn {
         self.rest.stats.fast.has(fact::HANDSHAKE) || !self.rest.stats.fast.has(fact::ACTIVE)
     }
 
+    /// TCPI_ECN_MODE_*: what was asked for counts until there is an answer.
+    fn ecn_mode(&self) -> u8 {
+        match self.peer.ecn {
+            _ if !self.was_accepted() && self.out.ecn_asked.accurate() => MODE_PENDING,
+            _ if !self.was_accepted() => u8::from(self.out.ecn_asked.ever()),
+            mode => mode as u8,
+        }
+    }
+
     fn option_bits(&self) -> u8 {
         let bits = [
             (self.peer.ts, OPT_TIMESTAMPS),
             (self.peer.sack, OPT_SACK),
             (self.peer.wscale, OPT_WSCALE),
-            (self.peer.ecn, OPT_ECN),
+            (self.peer.ecn.capable(), OPT_ECN),
             (self.path.ecn.ect_seen() || self.rest.stats.fast.has(fact::MARKED), OPT_ECN_SEEN),
             (self.rest.stats.fast.has(fact::DATA_ACKED), OPT_SYN_DATA),
             (self.rest.stats.fast.has(fact::CHILD), OPT_TFO_CHILD),

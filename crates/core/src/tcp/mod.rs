@@ -1,4 +1,5 @@
 //! TCP (RFC 9293): one file per job. Knows nothing of sockets, IP, queues below or devices.
+mod accecn;
 mod ack;
 pub mod ack_policy;
 mod below;

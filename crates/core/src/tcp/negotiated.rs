@@ -28,6 +28,38 @@ pub(crate) const fn mss_of_mtu(mtu: u16, v6: bool) -> u16 {
     mtu.saturating_sub(if v6 { 60 } else { 40 })
 }
 
+/// What both sides agreed on about ECN.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnMode {
+    /// Nothing.
+    #[default]
+    Off,
+    /// One echo for all marks of a window (RFC 3168).
+    Classic,
+    /// Feedback that counts (RFC 9768).
+    Accurate,
+}
+
+impl EcnMode {
+    /// Packets may be marked, and somebody hears of it.
+    #[must_use]
+    pub const fn capable(self) -> bool {
+        !matches!(self, Self::Off)
+    }
+
+    /// ECE and CWR are flags.
+    #[must_use]
+    pub const fn classic(self) -> bool {
+        matches!(self, Self::Classic)
+    }
+
+    /// They are bits of a counter.
+    #[must_use]
+    pub const fn accurate(self) -> bool {
+        matches!(self, Self::Accurate)
+    }
+}
+
 /// Options that both sides agreed on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Negotiated {
@@ -42,7 +74,7 @@ pub struct Negotiated {
     /// Shift of the windows that we advertise.
     pub rcv_wscale: u8,
     /// ECN.
-    pub ecn: bool,
+    pub ecn: EcnMode,
     /// MSS that the peer announced, or the default of RFC 9293 section 3.7.1.
     pub mss_clamp: u16,
     /// MSS that we announce.
@@ -131,7 +163,7 @@ impl Negotiated {
             wscale: sysctl.tcp_window_scaling,
             snd_wscale: 0,
             rcv_wscale: 0,
-            ecn: false,
+            ecn: EcnMode::Off,
             mss_clamp: default_mss(tuple),
             advmss: Self::advertise(tuple, mtu, options),
             stamps: Stamps {

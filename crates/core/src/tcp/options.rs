@@ -1,4 +1,5 @@
 //! What an application may set on a TCP socket, under Linux's option names.
+use super::negotiated::EcnMode;
 use super::segment::Whole;
 use crate::base::sysctl::CongestionKind;
 use crate::base::time::Duration;
@@ -193,9 +194,19 @@ impl SocketOptions {
         sysctl.tcp_ecn != 0 || self.route.ecn
     }
 
+    /// Accurate ECN is (RFC 9768 section 3.1.2).
+    pub(super) const fn grants_accurate_ecn(sysctl: &Sysctl) -> bool {
+        sysctl.tcp_ecn >= 3
+    }
+
     /// ECN is asked for (`tcp_ecn_send_syn`).
-    pub(super) const fn asks_for_ecn(&self, sysctl: &Sysctl) -> bool {
-        sysctl.tcp_ecn == 1 || self.route.ecn
+    pub(super) const fn asks_for_ecn(&self, sysctl: &Sysctl) -> EcnMode {
+        match sysctl.tcp_ecn {
+            3 => EcnMode::Accurate,
+            1 | 4 => EcnMode::Classic,
+            _ if self.route.ecn => EcnMode::Classic,
+            _ => EcnMode::Off,
+        }
     }
 
     /// What routers say about the path's MTU counts so far (`tcp_v4_mtu_reduced`, `tcp_v6_mtu_reduced`).
@@ -371,7 +382,7 @@ mod tests {
             "initcwnd 20 rto_min 50ms congctl reno features ecn fastopen_no_cookie 1 hoplimit 9".parse();
         let over = plain.over(route.expect("words"));
         let seen = |o: &SocketOptions| {
-            (o.initial_cwnd(), o.no_cookie(), o.grants_ecn(&sysctl), o.asks_for_ecn(&sysctl))
+            (o.initial_cwnd(), o.no_cookie(), o.grants_ecn(&sysctl), o.asks_for_ecn(&sysctl).capable())
         };
         assert_eq!([seen(&plain), seen(&over)], [(10, false, false, false), (20, true, true, true)]);
         assert_eq!((plain.congestion, over.congestion), (CongestionKind::Cubic, CongestionKind::Reno));

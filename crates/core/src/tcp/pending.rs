@@ -1,11 +1,13 @@
 //! What a connection still wants to hand down, and the credit of what it has handed down.
+use super::accecn::ACE;
+use super::negotiated::EcnMode;
 use super::output::nagle::Hold;
 use super::segment::Outgoing;
 use super::sender::{Probe, Resend, Rexmit};
 use super::seq::Seq;
 use crate::base::Sysctl;
 use crate::credit::Credit;
-use lowwater_wire::tcp::TcpRepr;
+use lowwater_wire::tcp::{TcpFlags, TcpRepr};
 
 /// Work for [`super::Conn::output`]. Verbs only mark it; nothing is sent from inside a verb.
 #[derive(Debug, Default)]
@@ -47,12 +49,21 @@ pub(super) enum Asked {
     Before,
     /// The last one did.
     Last,
+    /// One asked for accurate ECN, but the last one did not (RFC 9768 section 3.1.4.1).
+    AccurateBefore,
+    /// The last one asked for accurate ECN.
+    AccurateLast,
 }
 
 impl Asked {
     /// One of them did.
     pub(super) const fn ever(self) -> bool {
         !matches!(self, Self::Never)
+    }
+
+    /// One of them asked for accurate ECN.
+    pub(super) const fn accurate(self) -> bool {
+        matches!(self, Self::AccurateBefore | Self::AccurateLast)
     }
 }
 
@@ -221,16 +232,30 @@ impl Pending {
         self.burst = Burst::default();
     }
 
-    /// Whether the SYN asks for ECN (RFC 3168 section 6.1.1); a retransmitted one does not insist (section 6.1.1.1).
-    pub(super) const fn ecn_syn(&mut self, sysctl: &Sysctl, asks: bool, again: bool) -> bool {
+    /// The flags by which a SYN asks for ECN (RFC 3168 section 6.1.1, RFC 9768 section 3.1.1). One that goes again does not insist (RFC 3168 section
+    /// 6.1.1.1), but for the first that asks for accurate ECN (RFC 9768 section 3.1.4.1); `timeouts` are those of SYNs so far.
+    pub(super) const fn ecn_syn(
+        &mut self,
+        sysctl: &Sysctl,
+        asks: EcnMode,
+        again: bool,
+        timeouts: u8,
+    ) -> TcpFlags {
         // What the first SYN asked for may still be granted after the fallback (`tcp_ecn_clear_syn`).
-        let ask = asks && !(again && sysctl.tcp_ecn_fallback);
-        self.ecn_asked = match (ask, self.ecn_asked) {
-            (true, _) => Asked::Last,
-            (false, Asked::Never) => Asked::Never,
-            (false, _) => Asked::Before,
+        let late = if asks.accurate() { timeouts > 1 } else { again };
+        let asks = if late && sysctl.tcp_ecn_fallback { EcnMode::Off } else { asks };
+        self.ecn_asked = match (asks, self.ecn_asked) {
+            (EcnMode::Classic, _) => Asked::Last,
+            (EcnMode::Accurate, _) => Asked::AccurateLast,
+            (EcnMode::Off, Asked::Never) => Asked::Never,
+            (EcnMode::Off, Asked::Before | Asked::Last) => Asked::Before,
+            (EcnMode::Off, Asked::AccurateBefore | Asked::AccurateLast) => Asked::AccurateBefore,
         };
-        ask
+        match asks {
+            EcnMode::Off => TcpFlags::EMPTY,
+            EcnMode::Classic => TcpFlags::ECE.union(TcpFlags::CWR),
+            EcnMode::Accurate => ACE,
+        }
     }
 
     /// Drops all work but a reset that is already due.

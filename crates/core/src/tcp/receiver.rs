@@ -422,6 +422,11 @@ impl Receiver {
         self.sacks.count()
     }
 
+    /// What came twice and is told of next.
+    pub(super) fn dsack(&self) -> Option<(Seq, Seq)> {
+        self.sacks.dsack()
+    }
+
     /// Nothing is told of what came twice.
     pub fn forget_duplicate(&mut self) {
         self.sacks.clear_dsack();

@@ -1,7 +1,8 @@
 //! SYN-RECEIVED of a passive open as a small object (RFC 9293 section 3.10.7.4; Linux's `tcp_check_req`).
 use super::Setup;
+use super::accecn::{Learned, ace, fail, fill_syn_ack, is_asked_for, reflected};
 use super::conn::Conn;
-use super::negotiated::Negotiated;
+use super::negotiated::{EcnMode, Negotiated};
 use super::options::SocketOptions;
 use super::reset::reset_for;
 use super::segment::{Ecn, Outgoing, Segment};
@@ -27,6 +28,7 @@ pub struct Request {
     rcv_nxt: Seq,
     snd_wnd: u16,
     sent: SynAcks,
+    learned: Learned,
     deadline: Instant,
     last_answer: Option<Instant>,
 }
@@ -128,11 +130,18 @@ impl Request {
         let window = window::initial(cx.sysctl, options, payload, peer.wscale);
         peer.rcv_wscale = if peer.wscale { window.wscale } else { 0 };
         // RFC 3168 section 6.1.1: an ECN-setup SYN carries ECE and CWR, and its packet is not ECN-capable; one that asks for accurate ECN may be (RFC
-        // 9768 section 3.1.1) and gets the classic one.
-        peer.ecn = options.grants_ecn(cx.sysctl)
+        // 9768 section 3.1.1) and gets the classic one where no other is granted.
+        let classic = options.grants_ecn(cx.sysctl)
             && syn.has(TcpFlags::ECE)
             && syn.has(TcpFlags::CWR)
             && (syn.ecn() == Ecn::NotEct || syn.has(TcpFlags::AE));
+        peer.ecn = match classic {
+            _ if SocketOptions::grants_accurate_ecn(cx.sysctl) && is_asked_for(syn.flags) => {
+                EcnMode::Accurate
+            }
+            true => EcnMode::Classic,
+            false => EcnMode::Off,
+        };
         let sent = SynAcks { first: cx.now, last: cx.now, again: 0, timeouts: 0, acked: false };
         Ok(Self {
             setup,
@@ -142,6 +151,7 @@ impl Request {
             rcv_nxt: syn.seq + 1,
             snd_wnd: syn.window,
             sent,
+            learned: Learned { syn: syn.ecn(), ..Learned::default() },
             deadline: cx.now + TIMEOUT_INIT,
             last_answer: None,
         })
@@ -210,10 +220,22 @@ impl Request {
 
     /// The SYN-ACK, the first one with a Fast Open cookie where one is due.
     pub fn syn_ack(&mut self, cx: &mut Cx<'_>, cookie: Option<FastOpenCookie>) -> Outgoing {
+        self.syn_ack_after(cx, cookie, 0)
+    }
+
+    /// The same after so many timeouts: the second that goes for one has an ACE field of zero, in case that the others were lost for theirs (RFC 9768
+    /// section 3.2.3.2.2; `tcp_ecn_make_synack`).
+    fn syn_ack_after(&mut self, cx: &mut Cx<'_>, cookie: Option<FastOpenCookie>, timeouts: u8) -> Outgoing {
         self.sent.last = cx.now;
         let mut flags = TcpFlags::SYN | TcpFlags::ACK;
-        if self.peer.ecn {
-            flags.insert(TcpFlags::ECE);
+        match self.peer.ecn {
+            EcnMode::Classic => flags.insert(TcpFlags::ECE),
+            EcnMode::Accurate if timeouts == 0 => flags.insert(reflected(self.learned.syn)),
+            EcnMode::Accurate | EcnMode::Off => {}
+        }
+        let mut options = TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) };
+        if self.peer.ecn.accurate() && self.sent.again == 0 {
+            fill_syn_ack(&mut options, cx.sysctl);
         }
         let mut out = Outgoing::control(TcpRepr {
             src_port: self.setup.tuple.local_port,
@@ -223,7 +245,7 @@ impl Request {
             flags,
             window: self.synack_window() as u16,
             urgent: 0,
-            options: TcpOptions { fastopen: cookie, ..self.peer.syn_options(cx.now) },
+            options,
         });
         let v6 = self.setup.tuple.is_v6();
         out.tos = self.setup.options.tos_of(v6);
@@ -289,6 +311,9 @@ impl Request {
         if !seg.has(TcpFlags::ACK) {
             return RequestVerdict::Drop(DropWhy::TcpFlags);
         }
+        if self.peer.ecn.accurate() {
+            self.learned.look(seg.options.accecn().as_ref());
+        }
         let bare = seg.seq + seg.seq_len() == self.irs + 1;
         if child.is_none() && self.sent.timeouts < self.setup.options.defer_accept && bare {
             // TCP_DEFER_ACCEPT: an acknowledgement alone is not worth waking anybody.
@@ -330,7 +355,16 @@ impl Request {
             cx.count.tcp_ext.tcp_syn_retrans += 1;
             cx.count.tcp.retrans_segs += 1;
             self.deadline = cx.now + self.patience(cx);
-            return RequestVerdict::Reply(self.syn_ack(cx, None));
+            self.learned.syn = seg.ecn();
+            if ace(seg.flags) == 0 {
+                // The first one had asked, so that its flags have been lost, or it asks no more (RFC 9768 section 3.1.4.1).
+                self.learned.failed |= fail::ACE_RECV;
+            }
+            let out = self.syn_ack_after(cx, None, self.sent.timeouts);
+            if self.sent.again > 1 {
+                self.learned.failed |= fail::ACE_SEND;
+            }
+            return RequestVerdict::Reply(out);
         };
         let out = Outgoing::control(TcpRepr {
             src_port: self.setup.tuple.local_port,
@@ -393,7 +427,7 @@ impl Request {
         self.sent.again = self.sent.again.saturating_add(1);
         cx.count.tcp_ext.tcp_syn_retrans += 1;
         cx.count.tcp.retrans_segs += 1;
-        self.syn_ack(cx, None)
+        self.syn_ack_after(cx, None, self.sent.timeouts.saturating_sub(1))
     }
 
     /// TCP_SYNCNT of the listener, or tcp_synack_retries; fewer while old requests fill more than half of the backlog, which is
@@ -426,6 +460,11 @@ impl Request {
         TIMEOUT_INIT.saturating_mul(1 << self.sent.timeouts.min(16)).min(Duration::from_millis(max.into()))
     }
 
+    /// What is known of the path's ways with ECN.
+    pub(super) const fn learned(&self) -> Learned {
+        self.learned
+    }
+
     /// What the connection takes over, while the request lives on.
     pub(super) fn accepted(&self) -> Accepted {
         Accepted {
@@ -442,6 +481,7 @@ impl Request {
     /// whatever becomes of it there: it may be a SYN, too, which is challenged (`tcp_check_req`, `tcp_create_openreq_child`).
     #[must_use]
     pub fn into_conn(self, cx: &mut Cx<'_>, seg: &Segment) -> Conn {
+        let learned = self.learned;
         let mut conn = Conn::accept(
             cx,
             Accepted {
@@ -454,6 +494,7 @@ impl Request {
             },
         );
         conn.begin_with(cx, seg);
+        conn.begin_accurate(learned, cx.sysctl.tcp_ecn_fallback, seg);
         // Segments are no longer than half of that window (`tcp_v4_syn_recv_sock`).
         conn.guess_rcv_mss();
         conn

@@ -3,8 +3,10 @@
 //! The ISN of the SYN-ACK carries the minute and an index of the peer's MSS under two keyed hashes; with timestamps, the low bits
 //! of TSval carry the other options. The final ACK brings all of it back, and nothing was kept meanwhile.
 use super::Setup;
+use super::accecn::{ACE, Learned, ace};
 use super::conn::Conn;
-use super::negotiated::Negotiated;
+use super::negotiated::{EcnMode, Negotiated};
+use super::options::SocketOptions;
 use super::request::{Accepted, Request};
 use super::segment::{Outgoing, Segment};
 use super::seq::Seq;
@@ -12,7 +14,7 @@ use super::window;
 use crate::base::time::{Duration, Instant};
 use crate::base::{Cx, DropWhy, Rng, Tuple};
 use core::hash::{Hash as _, Hasher as _};
-use lowwater_wire::tcp::{TcpFlags, TcpOptions};
+use lowwater_wire::tcp::TcpOptions;
 use siphasher::sip::SipHasher24;
 
 /// Bits of the ISN that hold the hash and the index; those above count minutes.
@@ -91,7 +93,7 @@ impl SynCookies {
         if syn.options.timestamps.is_none() || cx.sysctl.tcp_timestamps == 0 {
             // Where timestamps are not agreed on there is no room for any other option, nor for ECN.
             syn.options = TcpOptions { mss: syn.options.mss, ..TcpOptions::EMPTY };
-            syn.flags.remove(TcpFlags::ECE);
+            syn.flags.remove(ACE);
         }
         let tuple = setup.tuple;
         let probe = Request::new(cx, setup.clone(), &syn)?;
@@ -115,12 +117,23 @@ impl SynCookies {
         let mut peer = Negotiated::offer(cx.sysctl, &setup.tuple, setup.mtu, options, setup.ts_offset);
         decode(&mut peer, seg)?;
         peer.mss_clamp = mss;
-        peer.ecn &= options.grants_ecn(cx.sysctl);
+        peer.ecn = match peer.ecn.capable() && options.grants_ecn(cx.sysctl) {
+            // The ACE field of the last ACK is never below two (RFC 9768 section 5.1; `cookie_accecn_ok`).
+            true if SocketOptions::grants_accurate_ecn(cx.sysctl) && ace(seg.flags) > 1 => EcnMode::Accurate,
+            true => EcnMode::Classic,
+            false => EcnMode::Off,
+        };
         let window = window::initial(cx.sysctl, options, mss, peer.wscale);
         peer.rcv_wscale = if peer.wscale { window.wscale } else { 0 };
         let (irs, isn) = (seg.seq - 1, seg.ack - 1);
         let setup = Setup { isn, ..setup };
-        Some(Conn::accept(cx, Accepted { setup, peer, window, irs, snd_wnd: seg.window, sent: None }))
+        let mut conn =
+            Conn::accept(cx, Accepted { setup, peer, window, irs, snd_wnd: seg.window, sent: None });
+        // Nobody knows how the SYN came.
+        let mut learned = Learned::default();
+        learned.look(seg.options.accecn().as_ref());
+        conn.begin_accurate(learned, cx.sysctl.tcp_ecn_fallback, seg);
+        Some(conn)
     }
 }
 
@@ -132,7 +145,7 @@ const fn mask() -> u32 {
 fn encode(clock: u32, peer: &Negotiated) -> u32 {
     let mut bits = if peer.wscale { u32::from(peer.snd_wscale) } else { TS_WSCALE };
     bits |= if peer.sack { TS_SACK } else { 0 };
-    bits |= if peer.ecn { TS_ECN } else { 0 };
+    bits |= if peer.ecn.capable() { TS_ECN } else { 0 };
     let ts = (clock >> TS_BITS << TS_BITS) | bits;
     if ts > clock { ts.wrapping_sub(1 << TS_BITS) } else { ts }
 }
@@ -152,7 +165,8 @@ fn decode(peer: &mut Negotiated, seg: &Segment) -> Option<()> {
     if (sack && !peer.sack) || (wscale && !peer.wscale) {
         return None;
     }
-    (peer.sack, peer.wscale, peer.ecn) = (sack, wscale, bits & TS_ECN != 0);
+    (peer.sack, peer.wscale) = (sack, wscale);
+    peer.ecn = if bits & TS_ECN != 0 { EcnMode::Classic } else { EcnMode::Off };
     peer.snd_wscale = if wscale { scale as u8 } else { 0 };
     (peer.stamps.recent, peer.stamps.recent_at) = (ts.value, Some(seg.at));
     Some(())
@@ -164,6 +178,7 @@ mod tests {
     use crate::base::Rng;
     use crate::tcp::{Chunks, Layout};
     use core::net::SocketAddr;
+    use lowwater_wire::tcp::TcpFlags;
     use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
 
     fn tuple(port: u16) -> Tuple {
@@ -214,7 +229,7 @@ mod tests {
             let agreed = Negotiated {
                 ts: true,
                 sack,
-                ecn,
+                ecn: if ecn { EcnMode::Classic } else { EcnMode::Off },
                 wscale: scale.is_some(),
                 snd_wscale: scale.unwrap_or(0),
                 ..Negotiated::default()
@@ -225,7 +240,7 @@ mod tests {
             seg.options.timestamps = Some(lowwater_wire::tcp::Timestamps { value: 9, echo });
             let mut peer = Negotiated { ts: true, sack: true, wscale: true, ..Negotiated::default() };
             prop_assert!(decode(&mut peer, &seg).is_some());
-            let took = (peer.sack, peer.ecn, peer.wscale.then_some(peer.snd_wscale), peer.stamps.recent);
+            let took = (peer.sack, peer.ecn.capable(), peer.wscale.then_some(peer.snd_wscale), peer.stamps.recent);
             prop_assert_eq!(took, (sack, ecn, scale, 9));
         }
     }

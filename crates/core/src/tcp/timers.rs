@@ -92,6 +92,7 @@ impl Conn {
             self.timers.look(cx.now);
         }
         // Acknowledgements that have left since took their blocks along (`tcp_current_mss` in each timer of these).
+        self.decide_option(cx);
         self.tx.set_mss(self.mss_now());
         if self.timers.pace.is_some_and(|at| at <= cx.now) {
             self.timers.pace = None;

@@ -1,4 +1,5 @@
 //! Why one connection does not send: the reason in force, since when, and how often each was met.
+use super::accecn::AccEcn;
 use super::conn::{Conn, Rest};
 use crate::base::Cx;
 use crate::base::time::{Duration, Instant};
@@ -46,6 +47,8 @@ pub struct WaitReport {
 /// What only some connections need, made on first use: an idle one has none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seldom {
+    /// What accurate ECN needs.
+    pub(super) accecn: Option<Box<AccEcn>>,
     /// Payload in packets with ECT(1), ECT(0) and CE.
     pub(super) received_marked: [u32; 3],
     /// When a segment outside the window was last answered (RFC 5961 section 7).
@@ -78,6 +81,11 @@ impl Rest {
     /// What is seldom needed, made if it is not there.
     pub(super) fn seldom(&mut self) -> &mut Seldom {
         self.seldom.get_or_insert_default()
+    }
+
+    /// What accurate ECN needs.
+    pub(super) fn accecn(&mut self) -> &mut AccEcn {
+        self.seldom().accecn.get_or_insert_default()
     }
 }
 

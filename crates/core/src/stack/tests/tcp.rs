@@ -153,6 +153,38 @@ fn bulk_crosses_devices_of_every_kind() {
     }
 }
 
+/// What the path marks is what the receiver counts, what the sender hears of, and what slows it down, whether a segment has counters or not.
+#[test]
+fn with_accurate_ecn_both_sides_count_the_same_marks() {
+    for option in ["0", "1", "2"] {
+        let mut w = World::plain();
+        for stack in &mut w.stacks {
+            stack.set_sysctl("tcp_ecn", "3").expect("a name");
+            stack.set_sysctl("tcp_ecn_option", option).expect("a name");
+        }
+        let (client, server) = pair(&mut w, v6(2));
+        w.mark_every = 40;
+        transfer(&mut w, (0, client), (1, server), 2_000_000);
+        w.run(SECOND);
+        let [from, to] =
+            [(0, client), (1, server)].map(|(side, id)| w.stacks[side].tcp_info(w.now, id).expect("open"));
+        assert!(w.marked > 10, "{option}: {}", w.marked);
+        assert_eq!(to.received_ce, w.marked, "{option}");
+        // An acknowledgement of many may be taken for eight marks more, with counters in each segment only the first (Linux, too).
+        let more = from.delivered_ce - w.marked;
+        assert!(more.is_multiple_of(8) && (more <= 8 || option != "2"), "{option}: {more}");
+        assert_eq!((from.ecn_mode, to.ecn_mode, from.accecn_fail_mode, from.total_retrans), (2, 2, 0, 0));
+        assert!(from.snd_ssthresh < 1_000, "{option}: {}", from.snd_ssthresh);
+        let told = [from.delivered_e0_bytes, from.delivered_ce_bytes, from.delivered_e1_bytes];
+        let came = [to.received_e0_bytes, to.received_ce_bytes, to.received_e1_bytes];
+        match option {
+            "0" => assert_eq!(told, [0; 3]),
+            "1" => assert!(told[0] > 1_000_000 && told[1] > 10_000, "{told:?}"),
+            _ => assert_eq!(told, came),
+        }
+    }
+}
+
 #[test]
 fn bulk_survives_loss() {
     let mut w = World::plain();

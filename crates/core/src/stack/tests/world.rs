@@ -30,6 +30,9 @@ pub(super) struct World {
     pub(super) says_full: bool,
     /// Drops every n-th packet of the first sender.
     pub(super) lose_every: u64,
+    /// Marks every n-th packet of the first sender, of IPv6, that may be marked, and how many it was.
+    pub(super) mark_every: u64,
+    pub(super) marked: u32,
     /// The first sender's device refuses every n-th packet for good.
     pub(super) refuse_every: u64,
     /// A router behind the first sender answers larger packets with "fragmentation needed".
@@ -79,6 +82,8 @@ impl World {
             ring: 64,
             says_full: true,
             lose_every: 0,
+            mark_every: 0,
+            marked: 0,
             refuse_every: 0,
             path_mtu: None,
             to_all: false,
@@ -142,6 +147,9 @@ impl World {
                 }
                 if side == 0 && self.lose_every > 0 && self.crossed[0].is_multiple_of(self.lose_every) {
                     continue;
+                }
+                if side == 0 && self.mark_every > 0 && self.crossed[0].is_multiple_of(self.mark_every) {
+                    self.marked += u32::from(mark(&mut packet));
                 }
                 if let Some(mtu) = self.path_mtu.filter(|&mtu| side == 0 && packet.len() > usize::from(mtu)) {
                     let error = too_big(&packet, mtu, self.now);
@@ -228,6 +236,15 @@ impl World {
 }
 
 /// ICMP "fragmentation needed" from 10.0.0.254 about `packet`.
+/// Says that the packet met congestion, where its sender lets routers say so (RFC 3168 section 5).
+fn mark(packet: &mut Packet) -> bool {
+    const CE: u8 = 0x30;
+    let class = &mut packet.head.as_mut_slice()[1];
+    let capable = *class & CE != 0;
+    *class |= if capable { CE } else { 0 };
+    capable
+}
+
 pub(super) fn too_big(packet: &Packet, mtu: u16, now: Instant) -> Packet {
     let quote = packet.to_bytes().slice(..28.min(packet.len()));
     let mut icmp = vec![3, 4, 0, 0, 0, 0];

@@ -22,6 +22,7 @@ impl Conn {
         conn.rest.stats.data_segs_in = u32::from(syn.payload_len() > 0);
         conn.take_syn_data(cx, syn);
         conn.rx.answer_syn_data();
+        conn.begin_accurate(request.learned(), cx.sysctl.tcp_ecn_fallback, syn);
         let child = Child { request, listener };
         conn.rest.fast = Some(Box::new(Open::Child(Box::new(child))));
         conn
@@ -129,6 +130,7 @@ impl Conn {
             self.rx.allow_for_options();
             // Anew, since the window may be another than the SYN's (`tcp_rcv_state_process`).
             self.guess_rcv_mss();
+            self.third_ack(cx.sysctl.tcp_ecn_fallback, seg);
             self.rx.set_foreseen(true);
             self.tx.began(cx.now);
             self.app.notice.insert(Notice::WRITABLE);

@@ -42,7 +42,11 @@ impl Conn {
             return Some(self.input_reset(cx, seg));
         }
         if seg.has(TcpFlags::SYN) && !self.completes_simultaneous_open(seg) {
-            return Some(self.challenge_syn(cx));
+            let answer = self.challenge_syn(cx);
+            if self.rx.ack.due() {
+                self.reflect_syn(seg);
+            }
+            return Some(answer);
         }
         None
     }

@@ -2,6 +2,7 @@
 //! step; `tcp_ack` and the ACK part of `tcp_rcv_state_process`).
 use super::predicted::Prediction;
 use crate::base::{Cx, DropWhy, Duration, Instant};
+use crate::tcp::accecn::{Feedback, ace};
 use crate::tcp::chrono::Held;
 use crate::tcp::conn::Conn;
 use crate::tcp::fastopen::fact;
@@ -121,8 +122,12 @@ impl Conn {
 
     /// RFC 7323 section 4.3: TS.Recent follows segments at the left edge of what was last acknowledged.
     pub(super) fn store_timestamp(&mut self, seg: &Segment) {
+        let before = self.peer.stamps.recent;
         if self.peer.ts && !seg.seq.after(self.rx.window().wup()) {
             self.peer.stamps.store(seg);
+        }
+        if self.peer.ecn.accurate() {
+            self.note_timestamp(before);
         }
     }
 
@@ -151,9 +156,15 @@ impl Conn {
         let crossed = self.state != State::SynSent && self.tx.una_offset() == 0;
         let queued = self.tx.flight().wmem_queued();
         self.note_ack(cx, self.tx.offset(seg.ack));
-        let out = self.tx.on_ack(
+        let accurate = self.peer.ecn.accurate();
+        let feedback = accurate.then(|| {
+            let (option, sent) = (seg.options.accecn(), self.rest.stats.bytes_sent);
+            Feedback { state: self.rest.accecn(), ace: ace(seg.flags), option, sent }
+        });
+        let out = self.tx.on_ack_with(
             cx,
             &mut self.path,
+            feedback,
             &AckIn {
                 ack: seg.ack,
                 sack: &sack,
@@ -163,10 +174,13 @@ impl Conn {
                 window_taken,
                 child,
                 crossed,
-                ece: self.peer.ecn && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::SYN),
+                ece: self.peer.ecn.classic() && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::SYN),
                 wnd_end: self.tx.snd_una().max(seg.ack) + self.snd.wnd,
             },
         );
+        if out.overdue {
+            self.rx.ack.demand();
+        }
         if self.tx.flight().wmem_queued() < queued {
             self.rx.uncharge();
         }
@@ -281,6 +295,7 @@ impl Conn {
         self.path.rate.count_syn_ack();
         // The peer's SYN said which options segments have (`tcp_mtup_init` at once).
         self.opened(cx, seg, Some(self.peer.data_option_bytes()));
+        self.third_ack(cx.sysctl.tcp_ecn_fallback, seg);
         // Neither `tcp_finish_connect` nor a request has said when data could come first.
         self.rx.ack.began(Instant::ZERO);
     }

@@ -37,7 +37,7 @@ impl Conn {
             let error = if self.state == State::CloseWait { Error::BrokenPipe } else { Error::Reset };
             return Some(self.reset_by_data(cx, seg, (!self.app.orphan).then_some(error)));
         }
-        let before_mark = self.peer.ecn.then_some((self.out.ece, self.path.ecn));
+        let before_mark = self.peer.ecn.capable().then_some((self.out.ece, self.path.ecn));
         let marked = self.input_ecn_mark(seg);
         let in_order = !seg.seq.after(self.rx.nxt());
         let (segs, has_data) = (seg.segs(), end != seg.seq);
@@ -65,6 +65,7 @@ impl Conn {
             (self.out.ece, self.path.ecn) = (ece, ecn);
         }
         if received.again {
+            self.suspect_option(seg);
             self.follow_label(cx, seg.layout.flow_label);
         } else if received.out_of_order || (has_data && !received.dropped) {
             self.snd.label.peer_changed(seg.layout.flow_label);

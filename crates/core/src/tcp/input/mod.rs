@@ -29,6 +29,7 @@ impl Conn {
             // Whatever becomes of it (`tcp_rcv_established`, `tcp_rcv_state_process`).
             self.timers.look(cx.now);
         }
+        self.decide_option(cx);
         match self.state {
             State::SynSent => self.input_syn_sent(cx, seg),
             State::TimeWait => self.input_time_wait(cx, seg),
@@ -147,7 +148,7 @@ impl Conn {
     pub(super) fn establish(&mut self, cx: &mut Cx<'_>, asked: Option<u16>) {
         self.path.pmtu.set_peer_mss(Some(self.peer.mss_clamp));
         self.path.pmtu.set_base_mss(cx.sysctl.tcp_base_mss);
-        self.path.ecn.set_negotiated(self.peer.ecn);
+        self.path.ecn.set_negotiated(self.peer.ecn.capable());
         // Also where a SYN that crossed ours has begun a search: this one is another (`tcp_mtup_init` in `tcp_init_transfer`).
         if cx.sysctl.tcp_mtu_probing > 1 {
             self.path.search_mtu(cx, self.peer.data_option_bytes());

@@ -28,7 +28,7 @@ impl Conn {
     }
 
     fn is_expected(&self, seg: &Segment) -> bool {
-        seg.flags - TcpFlags::PSH == TcpFlags::ACK
+        seg.flags - TcpFlags::PSH == self.expected_flags()
             && seg.seq == self.rx.nxt()
             && !seg.ack.after(self.tx.snd_nxt())
             && u32::from(seg.window) == self.snd.wnd >> self.peer.snd_wscale
@@ -38,6 +38,11 @@ impl Conn {
             && !self.rx.has_hole()
             && !self.rx.has_mark()
             && seg.payload_len() <= self.rx.open_window()
+    }
+
+    /// ACK, and an ACE field that tells of no mark (`__tcp_fast_path_on`).
+    fn expected_flags(&self) -> TcpFlags {
+        if self.peer.ecn.accurate() { TcpFlags::ACK | self.ace_expected() } else { TcpFlags::ACK }
     }
 
     /// A timestamp where both sides agreed on that, and not even one older than the last by as little as PAWS forgives.

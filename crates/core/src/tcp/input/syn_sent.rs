@@ -1,8 +1,10 @@
 //! SYN-SENT (RFC 9293 section 3.10.7.3; `tcp_rcv_synsent_state_process`).
 use crate::base::{Cx, DropWhy, Duration, Error};
+use crate::tcp::accecn::{ace, is_asked_for};
 use crate::tcp::ack_policy::MAX_QUICKACKS;
 use crate::tcp::conn::Conn;
 use crate::tcp::fastopen::fact;
+use crate::tcp::negotiated::EcnMode;
 use crate::tcp::output::nagle::Hold;
 use crate::tcp::ready::Notice;
 use crate::tcp::segment::Segment;
@@ -84,9 +86,10 @@ impl Conn {
         self.rest.stats.last_ack_recv = cx.now;
         // Of a connection before this one (`tcp_ack`).
         self.app.soft_error = None;
-        // RFC 3168 section 6.1.1: the answer to an ECN-setup SYN carries ECE and not CWR.
-        let asked = self.out.ecn_asked.ever();
-        self.peer.ecn = asked && seg.has(TcpFlags::ECE) && !seg.has(TcpFlags::CWR);
+        self.peer.ecn = self.granted(seg);
+        if self.peer.ecn.accurate() {
+            self.accurate_granted(cx.sysctl.tcp_ecn_fallback, seg);
+        }
         // The answer to the first SYN: only patience was lacking (`tcp_try_undo_spurious_syn`).
         let echo = seg.options.timestamps.filter(|_| self.peer.ts).map(|ts| ts.echo);
         self.tx.undo_spurious_syn(echo.map(|echo| echo.wrapping_sub(self.peer.stamps.offset)));
@@ -109,6 +112,7 @@ impl Conn {
             self.options.defer_accept > 0 || self.rest.stats.fast.has(fact::MORE) || self.rx.ack.pingpong();
         if !wait || refused {
             self.rx.ack.send_now();
+            self.reflect_next();
             // Linux looks at the urgent pointer in this case alone (`tcp_rcv_state_process`).
             if self.rx.on_urgent(cx.sysctl, seg) {
                 self.app.notice.insert(Notice::READABLE);
@@ -121,6 +125,30 @@ impl Conn {
         self.app.notice.insert(Notice::CONNECTED);
         self.app.notice.insert(Notice::WRITABLE);
         self.out.try_send(self.default_hold());
+    }
+
+    /// What a SYN-ACK grants (RFC 9768 section 3.1.2, table 2; `tcp_ecn_rcv_synack`). That to an ECN-setup SYN of the classic kind carries ECE and not
+    /// CWR (RFC 3168 section 6.1.1).
+    fn granted(&self, seg: &Segment) -> EcnMode {
+        let asked = self.out.ecn_asked;
+        match ace(seg.flags) {
+            0b001 if asked.ever() => EcnMode::Classic,
+            0b010..=0b110 if asked.accurate() => EcnMode::Accurate,
+            0b101 if asked.ever() => EcnMode::Classic,
+            _ => EcnMode::Off,
+        }
+    }
+
+    /// What both SYNs have asked for where they cross (`tcp_ecn_rcv_syn`).
+    fn asked_alike(&self, seg: &Segment) -> EcnMode {
+        let asked = self.out.ecn_asked;
+        if asked.accurate() && is_asked_for(seg.flags) {
+            EcnMode::Accurate
+        } else if asked.ever() && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR) {
+            EcnMode::Classic
+        } else {
+            EcnMode::Off
+        }
     }
 
     /// The size of segments by which the acknowledgement of our SYN counts, and by which a controller sets its first rate: the peer has named
@@ -154,7 +182,10 @@ impl Conn {
     fn cross(&mut self, cx: &mut Cx<'_>, seg: &Segment) {
         self.settle(cx, seg);
         // Only what we asked for ourselves (`tcp_ecn_rcv_syn`).
-        self.peer.ecn = self.out.ecn_asked.ever() && seg.has(TcpFlags::ECE) && seg.has(TcpFlags::CWR);
+        self.peer.ecn = self.asked_alike(seg);
+        if self.peer.ecn.accurate() {
+            self.accurate_crossed(seg);
+        }
         // What comes before our SYN is acknowledged is answered, and probed for, by what both sides have agreed on already.
         self.tx.set_sack(self.peer.sack);
         self.rx.set_sack(self.peer.sack);

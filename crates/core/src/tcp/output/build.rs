@@ -4,8 +4,9 @@ use crate::base::trace::Ev;
 use crate::base::{Cx, Instant, Wait};
 use crate::credit::PACKET_CHARGE;
 use crate::tcp::PathCaps;
+use crate::tcp::accecn::{fill_syn_ack, reflected};
 use crate::tcp::conn::Conn;
-use crate::tcp::negotiated::Negotiated;
+use crate::tcp::negotiated::{EcnMode, Negotiated};
 use crate::tcp::pending::{Asked, Early};
 use crate::tcp::segment::{Ecn, Outgoing};
 use crate::tcp::sender::{Rexmit, SendPlan};
@@ -23,14 +24,24 @@ impl Conn {
     /// A header whose timestamp is the time at which the segment leaves, so that what it echoes measures the path alone.
     fn header_at(&mut self, cx: &mut Cx<'_>, departure: Instant, seq: Seq, flags: TcpFlags) -> TcpRepr {
         let mut options = self.peer.options(departure);
+        let accurate = self.peer.ecn.accurate();
         if self.peer.sack && self.rx.sack_count() > 0 {
-            for (left, right) in self.rx.sack_blocks(self.sack_room()) {
+            let mut blocks = self.rx.sack_count().min(self.sack_room());
+            if accurate {
+                blocks = self.blocks_beside_counters(blocks, self.option_room());
+            }
+            for (left, right) in self.rx.sack_blocks(blocks) {
                 options.sack.push(left.0, right.0);
             }
         }
+        if accurate {
+            self.add_counters(cx, &mut options, self.option_room());
+        }
         let mut flags = flags | TcpFlags::ACK;
-        if self.peer.ecn && self.out.ece {
-            flags.insert(TcpFlags::ECE);
+        match self.peer.ecn {
+            EcnMode::Classic if self.out.ece => flags.insert(TcpFlags::ECE),
+            EcnMode::Accurate => flags.insert(self.ace_flags()),
+            EcnMode::Classic | EcnMode::Off => {}
         }
         let window = self.rx.select_window(cx);
         self.rx.on_ack_sent(cx);
@@ -179,12 +190,13 @@ impl Conn {
     pub(super) fn control(&mut self, cx: &mut Cx<'_>, repr: TcpRepr) -> Outgoing {
         cx.trace(Ev::Out(repr.seq, 0, repr.flags.bits() as u8));
         self.path.pacing.renew(cx.now);
-        self.path.ecn.left(false);
+        let ect = self.marks_all() && !repr.flags.contains(TcpFlags::SYN);
+        self.path.ecn.left(ect);
         self.rest.stats.segs_out = self.rest.stats.segs_out.wrapping_add(1);
         cx.count.tcp.out_segs += 1;
         let mut out = Outgoing::control(repr);
         let v6 = self.tuple.is_v6();
-        out.tos = self.options.tos_of(v6);
+        out.tos = self.options.tos_of(v6) | if ect { Ecn::Ect0 as u8 } else { 0 };
         out.ttl = self.options.ttl_of(v6);
         out.priority = self.options.queue_priority();
         out.whole = self.options.whole();
@@ -243,14 +255,20 @@ impl Conn {
             options.window_scale = cx.sysctl.tcp_window_scaling.then(|| self.rx.window().scale());
             flags.insert(TcpFlags::ACK);
             // It is the SYN that went last, with ACK (`tcp_ecn_send_synack`).
-            if self.peer.ecn && self.out.ecn_asked == Asked::Last {
-                flags.insert(TcpFlags::ECE);
+            match self.peer.ecn {
+                EcnMode::Classic if self.out.ecn_asked == Asked::Last => flags.insert(TcpFlags::ECE),
+                EcnMode::Accurate => {
+                    flags.insert(reflected(self.rest.accecn().learned.syn));
+                    if self.tx.retransmits() < 2 {
+                        fill_syn_ack(&mut options, cx.sysctl);
+                    }
+                }
+                EcnMode::Classic | EcnMode::Off => {}
             }
         } else {
             let again = plan.last_sent.is_some();
-            if self.out.ecn_syn(cx.sysctl, self.options.asks_for_ecn(cx.sysctl), again) {
-                flags = flags | TcpFlags::ECE | TcpFlags::CWR;
-            }
+            let (asks, timeouts) = (self.options.asks_for_ecn(cx.sysctl), self.tx.retransmits());
+            flags.insert(self.out.ecn_syn(cx.sysctl, asks, again, timeouts));
         }
         let window = self.rx.window().wnd().min(65_535) as u16;
         let repr = self.repr(plan.seq, flags, window, options);
@@ -275,8 +293,8 @@ impl Conn {
             flags.insert(TcpFlags::FIN);
         }
         let len = plan.payload.len() as u32;
-        let ect = self.peer.ecn && !again && len > 0;
-        if ect && self.tx.take_cwr() {
+        let ect = self.marks_all() || (self.peer.ecn.classic() && !again && len > 0);
+        if ect && self.peer.ecn.classic() && self.tx.take_cwr() {
             flags.insert(TcpFlags::CWR);
         }
         self.path.ecn.left(ect);

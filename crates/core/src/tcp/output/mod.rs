@@ -31,6 +31,7 @@ use crate::credit::{Admission, Ask, PACKET_CHARGE};
 use crate::packet::Owner;
 use crate::path::congestion::CaState;
 use crate::path::pacing::PACING_SHIFT;
+use lowwater_wire::tcp::MAX_OPTIONS_LEN;
 use nagle::Hold;
 
 impl Conn {
@@ -41,6 +42,7 @@ impl Conn {
         if let Some(reset) = self.out.reset.take() {
             return Some(*reset);
         }
+        self.decide_option(cx);
         self.look_below(cx, caps);
         let hold = self.out.hold();
         if self.out.tries() {
@@ -574,8 +576,23 @@ impl Conn {
     pub(in crate::tcp) fn mss_now(&self) -> u16 {
         let blocks =
             self.out.early.as_ref().map_or_else(|| self.rx.sack_count(), |e| e.repr.options.sack.len());
-        let sack_bytes = if blocks == 0 { 0 } else { 4 + 8 * blocks.min(self.sack_room()) as u16 };
-        self.mss().saturating_sub(sack_bytes).max(1)
+        let (blocks, room) = (blocks.min(self.sack_room()), self.option_room());
+        let counters = self.out.early.as_ref().map(|early| early.repr.options.accecn());
+        let bytes = match counters {
+            Some(Some(_)) => {
+                self.out.early.as_ref().map_or(0, |e| e.repr.options.buffer_len())
+                    - usize::from(self.peer.data_option_bytes())
+            }
+            Some(None) if blocks == 0 => 0,
+            Some(None) => 4 + 8 * blocks,
+            None => self.changing_option_bytes(blocks, room),
+        };
+        self.mss().saturating_sub(bytes as u16).max(1)
+    }
+
+    /// Bytes of options beside timestamps.
+    pub(super) const fn option_room(&self) -> usize {
+        MAX_OPTIONS_LEN - self.peer.data_option_bytes() as usize
     }
 
     /// Blocks that fit beside the other options.

@@ -35,7 +35,7 @@ impl Recovery {
             } else if advanced && !recovered {
                 self.high_seq = e.flight.tx.nxt();
                 // Step 2.b: new data, if there is any that the peer's window takes, tells more than a retransmission.
-                if e.flight.tx.unsent_bytes() > 0 && ack.wnd_end > e.flight.tx.nxt() {
+                if e.flight.tx.unsent_bytes() > 0 && ack.window.end > e.flight.tx.nxt() {
                     return Rexmit::New;
                 }
                 self.frto.on = false;

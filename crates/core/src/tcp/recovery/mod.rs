@@ -79,8 +79,9 @@ pub(super) struct Ack {
     /// When it reached this host.
     pub(super) at: Instant,
     pub(super) tsecr: Option<u32>,
-    /// Segments delivered.
+    /// Segments delivered, and their bytes.
     pub(super) delivered: u32,
+    pub(super) delivered_bytes: u32,
     /// Lowest offset that filled a hole without having been retransmitted.
     pub(super) reord: u64,
     pub(super) sampler: Sampler,
@@ -88,10 +89,16 @@ pub(super) struct Ack {
     pub(super) sacked_at: Option<(Instant, Instant)>,
     /// Sequence numbers in the first SACK block, of which offsets show only those behind the ISN.
     pub(super) first_len: u32,
-    /// Largest window the peer ever offered.
-    pub(super) max_window: u32,
-    /// End of the peer's window.
-    pub(super) wnd_end: u64,
+    pub(super) window: Offered,
+}
+
+/// The peer's window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offered {
+    /// The largest that it ever offered.
+    pub(super) largest: u32,
+    /// End of the one of now.
+    pub(super) end: u64,
 }
 
 impl Ack {

@@ -15,7 +15,7 @@ impl Recovery {
             return;
         }
         // An acknowledgement from far before the window is worth nothing.
-        if ack.ack + u64::from(ack.max_window) < ack.prior_una {
+        if ack.ack + u64::from(ack.window.largest) < ack.prior_una {
             return;
         }
         let (blocks, dup) = self.usable(e, ack, blocks, dup);
@@ -61,7 +61,7 @@ impl Recovery {
         if end > una {
             return false;
         }
-        start >= marker || (end > marker && start + u64::from(ack.max_window) >= end)
+        start >= marker || (end > marker && start + u64::from(ack.window.largest) >= end)
     }
 
     /// A block that is not valid, for whatever reason.
@@ -110,7 +110,7 @@ impl Recovery {
     /// How many segments a D-SACK stands for; 0 when it is not credible (`tcp_dsack_seen`).
     fn dsack_seen(&mut self, e: &mut Env<'_, '_>, ack: &mut Ack, end: u64) -> u32 {
         let (len, mss) = (ack.first_len, u32::from(e.flight.mss));
-        if len == 0 || len > ack.max_window {
+        if len == 0 || len > ack.window.largest {
             return 0;
         }
         let mut segs = 1;

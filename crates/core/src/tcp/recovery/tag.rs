@@ -231,6 +231,7 @@ impl<'w, 'e, 'c> Walk<'w, 'e, 'c> {
         }
         ack.facts |= fact::DATA_SACKED;
         ack.delivered += u32::from(r.segs);
+        ack.delivered_bytes += (r.end - r.start) as u32;
         path.rate.on_delivered(&mut ack.sampler, &mut r.stamp, r.sent_at, resent);
     }
 }

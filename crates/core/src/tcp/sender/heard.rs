@@ -3,8 +3,9 @@ use super::Sender;
 use crate::base::{Cx, Instant};
 use crate::path::Path;
 use crate::path::rate::Sampler;
+use crate::tcp::accecn::Feedback;
 use crate::tcp::ack::Work;
-use crate::tcp::recovery::{Ack, Env, fact};
+use crate::tcp::recovery::{Ack, Env, Offered, fact};
 use crate::tcp::seq::Seq;
 use smallvec::SmallVec;
 
@@ -27,7 +28,7 @@ pub struct AckIn<'a> {
     pub has_data: bool,
     /// It changed the peer's window.
     pub window_taken: bool,
-    /// It carries ECE and ECN is in use.
+    /// It carries ECE and classic ECN is in use.
     pub ece: bool,
     /// The connection was accepted with its SYN, and its SYN-ACK was not acknowledged before (`fastopen_rsk`).
     pub child: bool,
@@ -69,11 +70,24 @@ pub struct AckOut {
     pub was_idle: bool,
     /// What to send now.
     pub rexmit: Rexmit,
+    /// Marks of the peer's segments have waited for too long to be told of.
+    pub overdue: bool,
 }
 
 impl Sender {
     /// An acknowledgement (`tcp_ack`).
     pub fn on_ack(&mut self, cx: &mut Cx<'_>, path: &mut Path, input: &AckIn<'_>) -> AckOut {
+        self.on_ack_with(cx, path, None, input)
+    }
+
+    /// The same with what it tells of marks where ECN is accurate.
+    pub(in crate::tcp) fn on_ack_with(
+        &mut self,
+        cx: &mut Cx<'_>,
+        path: &mut Path,
+        accurate: Option<Feedback<'_>>,
+        input: &AckIn<'_>,
+    ) -> AckOut {
         let ack = self.ack_of(input);
         let mut blocks: SmallVec<[(u64, u64); SACK_BLOCKS_MAX]> = SmallVec::new();
         if self.flight.sack_ok {
@@ -85,6 +99,8 @@ impl Sender {
             recovery: &mut self.recovery,
             usage: &self.usage,
             ack,
+            accurate,
+            marked: 0,
             out: AckOut::default(),
         };
         work.run(&blocks);
@@ -112,12 +128,12 @@ impl Sender {
             at: input.at,
             tsecr: input.tsecr,
             delivered: 0,
+            delivered_bytes: 0,
             reord: u64::MAX,
             sampler: Sampler::default(),
             sacked_at: None,
             first_len: input.sack.first().map_or(0, |&(s, t)| if s.before(t) { t.since(s) } else { 0 }),
-            max_window: self.max_window,
-            wnd_end: self.offset(input.wnd_end),
+            window: Offered { largest: self.max_window, end: self.offset(input.wnd_end) },
         }
     }
 }
