@@ -110,6 +110,9 @@ pub struct Offload {
     pub gso_size: u16,
     /// Transport checksum.
     pub csum: Csum,
+    /// CWR of a super-packet is a bit of the ACE field (RFC 9768 section 3.2.2), which all of its segments carry; that of classic ECN is the first
+    /// one's (RFC 3168 section 6.1.2).
+    pub repeats_cwr: bool,
 }
 
 /// Whose packet it is and how much credit it holds (TCP small queues).

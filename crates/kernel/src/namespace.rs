@@ -92,7 +92,9 @@ impl Namespace {
             _ => (None, GsoKind::None),
         };
         match protocol {
-            Some(&TCP) if self.joined > 0 => Offload { gso, gso_size: self.joined, csum: Csum::None },
+            Some(&TCP) if self.joined > 0 => {
+                Offload { gso, gso_size: self.joined, csum: Csum::None, ..Offload::default() }
+            }
             _ => Offload::default(),
         }
     }

@@ -64,7 +64,7 @@ pub(crate) fn decode(header: &[u8], frame: &[u8], link_len: usize) -> Result<Off
         Csum::None
     };
     let (gso, expected_version) = match header.gso_kind() {
-        GSO_NONE => return Ok(Offload { gso: GsoKind::None, gso_size: 0, csum }),
+        GSO_NONE => return Ok(Offload { gso: GsoKind::None, gso_size: 0, csum, ..Offload::default() }),
         GSO_TCPV4 => (GsoKind::Tcp4, 4),
         GSO_TCPV6 => (GsoKind::Tcp6, 6),
         _ => return Err(Malformed::Field),
@@ -78,7 +78,7 @@ pub(crate) fn decode(header: &[u8], frame: &[u8], link_len: usize) -> Result<Off
     if version != expected_version || !tcp_fits {
         return Err(Malformed::Field);
     }
-    Ok(Offload { gso, gso_size: header.gso_size, csum })
+    Ok(Offload { gso, gso_size: header.gso_size, csum, ..Offload::default() })
 }
 
 /// The header for a packet whose IP header is at `link_len`; the short form is its front.
@@ -155,13 +155,13 @@ mod tests {
                 0,
                 header(1, 1, 1448, 20, 16),
                 4,
-                Offload { gso: GsoKind::Tcp4, gso_size: 1448, csum: partial(20) },
+                Offload { gso: GsoKind::Tcp4, gso_size: 1448, csum: partial(20), ..Offload::default() },
             ),
             (
                 14,
                 header(1, 4, 1428, 54, 16),
                 6,
-                Offload { gso: GsoKind::Tcp6, gso_size: 1428, csum: partial(40) },
+                Offload { gso: GsoKind::Tcp6, gso_size: 1428, csum: partial(40), ..Offload::default() },
             ),
         ] {
             let mut bytes = frame(version, link, 5_000);
@@ -195,8 +195,12 @@ mod tests {
     /// As a kernel of that order has a `struct virtio_net_hdr` in memory.
     #[test]
     fn packet_sockets_have_the_numbers_of_the_machine() {
-        let packet =
-            Offload { gso: GsoKind::Tcp4, gso_size: 0x0102, csum: Csum::Partial { start: 20, offset: 16 } };
+        let packet = Offload {
+            gso: GsoKind::Tcp4,
+            gso_size: 0x0102,
+            csum: Csum::Partial { start: 20, offset: 16 },
+            ..Offload::default()
+        };
         let mut bytes = frame(4, 14, 5_000);
         bytes[14 + 20 + 12] = 5 << 4;
         let packet = Packet::received(bytes.clone().into(), packet, Instant::ZERO);

@@ -132,7 +132,7 @@ fn joined(packet: &[u8], size: u16) -> Option<Offload> {
     };
     let len = end.min(packet.len()).checked_sub(header + TCP_HEADER)?;
     let more = size > 0 && i32::from(protocol) == IPPROTO_TCP && len > usize::from(size);
-    more.then_some(Offload { gso, gso_size: size, csum: Csum::None })
+    more.then_some(Offload { gso, gso_size: size, csum: Csum::None, ..Offload::default() })
 }
 
 impl Host {

@@ -50,6 +50,11 @@ pub struct DeviceCaps {
     pub carrier: Carrier,
     /// It takes several packets of SCTP as one, like a super-packet of TCP. No real device does.
     pub sctp: bool,
+    /// A super-packet's CWR goes with each of its segments where the packet says so ([`Offload::repeats_cwr`]). A kernel's segmentation leaves it on the
+    /// first.
+    ///
+    /// [`Offload::repeats_cwr`]: crate::packet::Offload::repeats_cwr
+    pub repeats_cwr: bool,
 }
 
 impl DeviceCaps {
@@ -65,6 +70,7 @@ impl DeviceCaps {
             keeps: true,
             carrier: Carrier::Ip,
             sctp: false,
+            repeats_cwr: false,
         }
     }
 
@@ -80,6 +86,7 @@ impl DeviceCaps {
             keeps: true,
             carrier: Carrier::Ip,
             sctp: false,
+            repeats_cwr: true,
         }
     }
 
@@ -87,6 +94,12 @@ impl DeviceCaps {
     #[must_use]
     pub const fn taking_sctp(self) -> Self {
         Self { sctp: true, ..self }
+    }
+
+    /// The same device, if its segmentation leaves CWR on the first segment.
+    #[must_use]
+    pub const fn leaving_cwr_first(self) -> Self {
+        Self { repeats_cwr: false, ..self }
     }
 
     /// The same device, if nothing waits in it.

@@ -72,7 +72,8 @@ impl Coalesced {
         tcp::fill_checksum_partial(&mut bytes[one.l4..], one.pseudo(total - one.l4));
         let csum = Csum::Partial { start: one.l4 as u16, offset: tcp::CHECKSUM_OFFSET as u16 };
         let gso = if one.v6 { GsoKind::Tcp6 } else { GsoKind::Tcp4 };
-        let offload = Offload { gso, gso_size: one.len as u16, csum };
+        let offload =
+            Offload { gso, gso_size: one.len as u16, csum, repeats_cwr: one.flags.contains(TcpFlags::CWR) };
         Packet { head: Head::new(), payload: bytes.freeze(), offload, ..self.packet }
     }
 }
@@ -160,10 +161,10 @@ impl Parsed {
         self.ports == other.ports && self.src == other.src && self.dst == other.dst
     }
 
-    /// True for a segment that may be merged at all: plain data, so that pure ACKs, SYN, FIN, RST, URG and CWR keep their
-    /// own identity and are never delayed.
+    /// True for a segment that may be merged at all: plain data, so that pure ACKs, SYN, FIN, RST and URG keep their
+    /// own identity and are never delayed. The bits of the ACE field are as those of the segments before ([`Held::accepts`]).
     fn mergeable(&self, packet: &Packet) -> bool {
-        let allowed = TcpFlags::ACK | TcpFlags::PSH | TcpFlags::ECE;
+        let allowed = TcpFlags::ACK | TcpFlags::PSH | TcpFlags::ECE | TcpFlags::CWR | TcpFlags::AE;
         self.plain
             && self.len > 0
             && self.flags.ack()

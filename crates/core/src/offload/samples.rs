@@ -118,7 +118,7 @@ pub(super) fn tcp_packet(s: &Sample) -> Packet {
         (_, true) => GsoKind::Tcp6,
     };
     let csum = Csum::Partial { start: s.l4() as u16, offset: tcp::CHECKSUM_OFFSET as u16 };
-    let offload = Offload { gso, gso_size: s.gso_size, csum };
+    let offload = Offload { gso, gso_size: s.gso_size, csum, ..Offload::default() };
     Packet {
         head,
         payload: Bytes::from(stream),

@@ -7,7 +7,7 @@ use crate::packet::{Csum, GsoKind, Head, Offload, Owner, Packet};
 use bytes::Bytes;
 use lowwater_wire::{checksum, ipv4, ipv6, protocol, tcp};
 
-/// Bits that only the first segment carries: CWR (RFC 3168 section 6.1.2).
+/// Bits that only the first segment carries: CWR (RFC 3168 section 6.1.2), where it is no bit of an ACE field.
 const FIRST_ONLY: u8 = 0x80;
 /// Bits that only the last segment carries: FIN and PSH.
 const LAST_ONLY: u8 = 0x09;
@@ -64,8 +64,8 @@ impl Layout {
 /// are complete; without, partial as in the super-packet. An ordinary packet gives itself; so does one whose headers cannot
 /// be read.
 ///
-/// IPv4 IDs are consecutive; CWR stays on the first packet, FIN and PSH on the last; all carry the same TCP timestamps and
-/// the same departure time. The owner's charge travels with the last one: the credit comes back when all have left.
+/// IPv4 IDs are consecutive; CWR stays on the first packet, unless [`Offload::repeats_cwr`] is set, FIN and PSH on the last; all carry the same TCP
+/// timestamps and the same departure time. The owner's charge travels with the last one: the credit comes back when all have left.
 #[must_use]
 pub fn segment(mut packet: Packet, link_len: usize, fill_csum: bool) -> Segments {
     let size = usize::from(packet.offload.gso_size);
@@ -73,7 +73,7 @@ pub fn segment(mut packet: Packet, link_len: usize, fill_csum: bool) -> Segments
     let layout = if super_packet { headers_into_head(&mut packet, link_len) } else { None };
     let Some(layout) = layout.filter(|_| packet.payload.len() > size) else {
         if layout.is_some() {
-            (packet.offload.gso, packet.offload.gso_size) = (GsoKind::None, 0);
+            packet.offload = Offload { csum: packet.offload.csum, ..Offload::default() };
         }
         if fill_csum {
             csum::fill(&mut packet, link_len);
@@ -90,7 +90,7 @@ pub fn segment(mut packet: Packet, link_len: usize, fill_csum: bool) -> Segments
     let split = Split {
         ident: if layout.v6 { 0 } else { word(layout.l3 + 4) },
         seq,
-        flags,
+        flags: [flags, if packet.offload.repeats_cwr { flags } else { flags & !FIRST_ONLY }],
         layout,
         head: packet.head,
         payload: packet.payload,
@@ -126,7 +126,8 @@ struct Split {
     sent: usize,
     ident: u16,
     seq: u32,
-    flags: u8,
+    /// Those of the first packet, and of the others.
+    flags: [u8; 2],
     fill_csum: bool,
     owner: Option<Owner>,
     at: Instant,
@@ -173,8 +174,7 @@ impl Split {
         }
         let seq = self.seq.wrapping_add(self.sent as u32);
         head[l4 + 4..l4 + 8].copy_from_slice(&seq.to_be_bytes());
-        let drop = if first { 0 } else { FIRST_ONLY } | if last { 0 } else { LAST_ONLY };
-        head[l4 + 13] = self.flags & !drop;
+        head[l4 + 13] = self.flags[usize::from(!first)] & if last { u8::MAX } else { !LAST_ONLY };
     }
 
     fn checksum(&self, head: &mut [u8], payload: &[u8]) -> Csum {

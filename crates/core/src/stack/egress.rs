@@ -127,14 +127,15 @@ impl Stack {
         let Socket::Tcp(conn) = &entry.socket else { return false };
         let owner = (out.charge > 0).then(|| Owner::new(FlowId::of(id), out.charge));
         let (tuple, label) = (*conn.tuple(), conn.label_of(&out));
-        let handed = Handed::of(&out);
+        let (handed, repeats) = (Handed::of(&out), conn.repeats_cwr() && out.gso_size > 0);
         let failed = match entry.path.as_mut().filter(|_| reachable) {
             Some(path) => {
                 let dst = path.dst;
                 let ident = path.ids.take(out.segs);
                 let numbers = (Some(ident), path.ids.label(label));
+                let cwr = repeats && out.repr.flags.contains(TcpFlags::CWR);
                 self.down.handing = Some(Handing { owner, refused: false });
-                self.send_tcp(&tuple, &dst, numbers, owner, out);
+                self.send_tcp(&tuple, &dst, numbers, (owner, cwr), out);
                 self.down.handing.take().is_some_and(|handing| handing.refused).then_some(true)
             }
             None => {
@@ -204,7 +205,8 @@ impl Stack {
                 // Never fragmented, such a packet needs no number, and zero tells nothing (RFC 6864 section 4.1; Linux too).
                 let atomic = self.env.sysctl.ip_no_pmtu_disc == 0;
                 let ident = if atomic { 0 } else { path.ids.take(1) };
-                self.send_tcp(tuple, &path.dst, (Some(ident), path.ids.label(label)), None, out);
+                let numbers = (Some(ident), path.ids.label(label));
+                self.send_tcp(tuple, &path.dst, numbers, (None, false), out);
             }
             Err(_) => {
                 self.env.count.no_route();
@@ -218,7 +220,7 @@ impl Stack {
         tuple: &Tuple,
         dst: &Dst,
         numbers: (Option<u16>, u32),
-        owner: Option<Owner>,
+        (owner, repeats_cwr): (Option<Owner>, bool),
         out: Outgoing,
     ) {
         let mut head = Head::new();
@@ -233,7 +235,7 @@ impl Stack {
             (_, true) => GsoKind::Tcp6,
         };
         let csum = Csum::Partial { start: 0, offset: CHECKSUM_OFFSET as u16 };
-        let offload = Offload { gso, gso_size: out.gso_size, csum };
+        let offload = Offload { gso, gso_size: out.gso_size, csum, repeats_cwr };
         let packet = Packet {
             head,
             payload: out.payload,
@@ -368,7 +370,8 @@ impl Stack {
             }
             let too_large = packet.len() - link_len.min(packet.len()) > caps.gso_max_size as usize;
             let train = packet.offload.gso == GsoKind::Sctp && !caps.sctp;
-            if packet.offload.gso_size > 0 && (too_large || !caps.checksum || train) {
+            let loses_cwr = packet.offload.repeats_cwr && !caps.repeats_cwr;
+            if packet.offload.gso_size > 0 && (too_large || !caps.checksum || train || loses_cwr) {
                 self.env.count.own.gso_segmented += 1;
                 let link = &mut self.links[usize::from(dev.0)];
                 link.told.on_cut(packet.line_bytes(), aware);

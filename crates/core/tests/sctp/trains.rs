@@ -182,7 +182,12 @@ fn packets_of_two_associations_in_one_reach_both() {
         payload_len: l4.len() as u16,
     };
     names.emit(head.prepend(20));
-    let offload = Offload { gso: GsoKind::Sctp, gso_size: (l4.len() / 4) as u16, csum: Csum::None };
+    let offload = Offload {
+        gso: GsoKind::Sctp,
+        gso_size: (l4.len() / 4) as u16,
+        csum: Csum::None,
+        ..Offload::default()
+    };
     let train = Packet { head, payload: l4.freeze(), offload, owner: None, at: link.now, priority: None };
     link.stacks[1].receive(link.now, DEV, train);
     (0..20_000).for_each(|_| link.turn());

@@ -297,7 +297,7 @@ fn what_the_send_buffer_had_no_room_for_is_started_again() {
         (bytes[14], bytes[14 + 9], bytes[14 + 20 + 12]) = (0x45, 6, 5 << 4);
         bytes[14 + 2..14 + 4].copy_from_slice(&60_000_u16.to_be_bytes());
         let csum = Csum::Partial { start: 20, offset: 16 };
-        let offload = Offload { gso: GsoKind::Tcp4, gso_size: 1_000, csum };
+        let offload = Offload { gso: GsoKind::Tcp4, gso_size: 1_000, csum, ..Offload::default() };
         let packet = Packet::received(bytes.into(), offload, Instant::ZERO);
         for _ in 0..255 {
             assert!(matches!(a.submit(Instant::ZERO, packet.clone()), Submit::Sent));

@@ -139,8 +139,12 @@ fn not_now_returns_the_packet_untouched() {
     let mut packet = Packet::received(payload.clone(), Offload::default(), Instant::from_micros(5));
     packet.head.prepend(20).fill(0x45);
     packet.owner = Some(Owner::new(FlowId::of(SocketId::default()), 30_100));
-    packet.offload =
-        Offload { gso: GsoKind::Tcp4, gso_size: 1_400, csum: Csum::Partial { start: 20, offset: 16 } };
+    packet.offload = Offload {
+        gso: GsoKind::Tcp4,
+        gso_size: 1_400,
+        csum: Csum::Partial { start: 20, offset: 16 },
+        ..Offload::default()
+    };
     let back = loop {
         match tun.submit(Instant::ZERO, packet.clone()) {
             Submit::Completed => {}

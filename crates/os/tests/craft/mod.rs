@@ -106,6 +106,7 @@ impl Peer {
             gso: if super_packet { GsoKind::Tcp4 } else { GsoKind::None },
             gso_size: if super_packet { MSS } else { 0 },
             csum: Csum::Partial { start: 20, offset: 16 },
+            ..Offload::default()
         };
         let carried = payload.len() as u32 + u32::from(syn) + u32::from(flags & FIN != 0);
         let ip = ipv4(self.me.0, self.them.0, 6, tcp_len + payload.len());

@@ -23,7 +23,12 @@ fn udp4(payload: &'static [u8], tos: u8) -> Packet {
     Packet {
         head,
         payload: Bytes::from_static(payload),
-        offload: Offload { gso: GsoKind::None, gso_size: 0, csum: Csum::Partial { start: 20, offset: 6 } },
+        offload: Offload {
+            gso: GsoKind::None,
+            gso_size: 0,
+            csum: Csum::Partial { start: 20, offset: 6 },
+            ..Offload::default()
+        },
         owner: None,
         at: Instant::ZERO,
         priority: None,

@@ -151,7 +151,8 @@ pub(super) fn get_options(d: &mut Decoder<'_>) -> Option<SocketOptions> {
 }
 
 pub(super) fn put_caps(e: &mut Encoder, caps: &DeviceCaps) {
-    let DeviceCaps { mtu, ethernet, gso_max_size, gso_max_segs, checksum, keeps, carrier, sctp } = caps;
+    let DeviceCaps { mtu, ethernet, gso_max_size, gso_max_segs, checksum, keeps, carrier, sctp, repeats_cwr } =
+        caps;
     e.number((*mtu).into());
     e.slice(ethernet.as_ref().map_or(&[][..], |m| &m[..]));
     e.number((*gso_max_size).into());
@@ -164,6 +165,7 @@ pub(super) fn put_caps(e: &mut Encoder, caps: &DeviceCaps) {
         Carrier::Dtls => 2,
     });
     e.flag(*sctp);
+    e.flag(*repeats_cwr);
 }
 
 pub(super) fn get_caps(d: &mut Decoder<'_>) -> Option<DeviceCaps> {
@@ -181,6 +183,7 @@ pub(super) fn get_caps(d: &mut Decoder<'_>) -> Option<DeviceCaps> {
             _ => return None,
         },
         sctp: d.flag()?,
+        repeats_cwr: d.flag()?,
     })
 }
 
@@ -215,6 +218,7 @@ pub(super) fn put_packet(e: &mut Encoder, p: &Packet) {
     e.number(kind);
     e.number(start.into());
     e.number(offset.into());
+    e.flag(p.offload.repeats_cwr);
     e.number(p.at.as_nanos());
     e.flag(p.owner.is_some());
     if let Some(owner) = p.owner {
@@ -244,8 +248,9 @@ pub(super) fn get_packet(d: &mut Decoder<'_>) -> Option<Packet> {
         2 => Csum::Valid,
         _ => Csum::None,
     };
+    let repeats_cwr = d.flag()?;
     let at = Instant::from_nanos(d.number()?);
     let owner = if d.flag()? { Some(get_owner(d)?) } else { None };
     let priority = d.optional()?.and_then(|n| u8::try_from(n).ok());
-    Some(Packet { head, payload, offload: Offload { gso, gso_size, csum }, owner, at, priority })
+    Some(Packet { head, payload, offload: Offload { gso, gso_size, csum, repeats_cwr }, owner, at, priority })
 }

@@ -190,7 +190,7 @@ fn sysctls(rng: &mut Rng) -> Vec<(&'static str, String)> {
         ("tcp_dsack", 15, &["0"]),
         ("tcp_timestamps", 30, &["0", "2"]),
         ("tcp_window_scaling", 10, &["0"]),
-        ("tcp_ecn", 40, &["1", "1", "0"]),
+        ("tcp_ecn", 40, &["1", "3", "3", "0"]),
         ("tcp_congestion_control", 40, &["reno", "bbr"]),
         ("hystart", 40, &["0", "2"]),
         ("tcp_recovery", 25, &["0", "3", "5", "7"]),

@@ -130,7 +130,8 @@ pub(super) fn sealed_packet(pool: &mut Pool, out: Outgoing, owner: Option<Owner>
     let (mut head, mut bytes) = (Head::new(), out.bytes);
     pool.restore(bytes.split_off(bytes.len()));
     if bytes.len() > out.unit {
-        let offload = Offload { gso: GsoKind::Sctp, gso_size: out.unit as u16, csum: Csum::None };
+        let offload =
+            Offload { gso: GsoKind::Sctp, gso_size: out.unit as u16, csum: Csum::None, ..Offload::default() };
         return Packet { head, payload: bytes.freeze(), offload, owner, at, priority: None };
     }
     head.prepend(HEADER_LEN).copy_from_slice(&bytes[..HEADER_LEN]);
