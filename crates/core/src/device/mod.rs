@@ -74,7 +74,8 @@ impl DeviceCaps {
         }
     }
 
-    /// A device of IP packets that takes super-packets and unfinished checksums.
+    /// A device of IP packets that takes super-packets and unfinished checksums, and whose segments all have the CWR of their super-packet. Of
+    /// one that leaves it to the first, as kernels and network cards do, say [`Self::leaving_cwr_first`].
     #[must_use]
     pub const fn offloading(mtu: u16) -> Self {
         Self {

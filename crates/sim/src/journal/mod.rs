@@ -11,7 +11,7 @@ use lowwater_core::base::{Instant, Sysctl};
 use lowwater_core::packet::Packet;
 use std::fmt::Debug;
 
-const MAGIC: &[u8] = b"lowwater journal 3\n";
+const MAGIC: &[u8] = b"lowwater journal 4\n";
 
 /// Records inputs and, apart from them, everything the stack gave out.
 #[derive(Debug)]

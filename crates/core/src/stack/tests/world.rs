@@ -235,7 +235,6 @@ impl World {
     }
 }
 
-/// ICMP "fragmentation needed" from 10.0.0.254 about `packet`.
 /// Says that the packet met congestion, where its sender lets routers say so (RFC 3168 section 5).
 fn mark(packet: &mut Packet) -> bool {
     const CE: u8 = 0x30;
@@ -245,6 +244,7 @@ fn mark(packet: &mut Packet) -> bool {
     capable
 }
 
+/// ICMP "fragmentation needed" from 10.0.0.254 about `packet`.
 pub(super) fn too_big(packet: &Packet, mtu: u16, now: Instant) -> Packet {
     let quote = packet.to_bytes().slice(..28.min(packet.len()));
     let mut icmp = vec![3, 4, 0, 0, 0, 0];
