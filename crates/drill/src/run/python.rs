@@ -53,7 +53,7 @@ except BaseException as e:
     os._exit(3)
 ";
 /// Constants that snippets have. packetdrill knows most of them.
-const CONSTANTS: [&str; 28] = [
+const CONSTANTS: [&str; 36] = [
     "TCP_ESTABLISHED",
     "TCP_SYN_SENT",
     "TCP_SYN_RECV",
@@ -82,6 +82,14 @@ const CONSTANTS: [&str; 28] = [
     "TCPI_ECN_MODE_RFC3168",
     "TCPI_ECN_MODE_ACCECN",
     "TCPI_ECN_MODE_PENDING",
+    "TCP_ACCECN_OPT_NOT_SEEN",
+    "TCP_ACCECN_OPT_EMPTY_SEEN",
+    "TCP_ACCECN_OPT_COUNTER_SEEN",
+    "TCP_ACCECN_OPT_FAIL_SEEN",
+    "TCP_ACCECN_ACE_FAIL_SEND",
+    "TCP_ACCECN_ACE_FAIL_RECV",
+    "TCP_ACCECN_OPT_FAIL_SEND",
+    "TCP_ACCECN_OPT_FAIL_RECV",
 ];
 
 /// A snippet with what it knew.
