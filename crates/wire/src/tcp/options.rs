@@ -58,7 +58,7 @@ pub struct TcpOptions {
     pub sack_permitted: bool,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
-    /// SACK blocks.
+    /// SACK blocks, and the counters of accurate ECN that share their memory: [`Self::accecn`].
     pub sack: SackBlocks,
     /// Fast Open cookie or cookie request.
     pub fastopen: Option<FastOpenCookie>,
@@ -230,8 +230,9 @@ impl TcpOptions {
     }
 
     /// Writes the options to the front of `buffer` in Linux's order and padding (`tcp_options_write`): MSS, timestamps with
-    /// SACK-permitted or two NOPs in front, the counters of accurate ECN, SACK-permitted on its own, window scale, SACK blocks, Fast Open. SACK blocks, then
-    /// the cookie, are left out if they do not fit. Returns the number of bytes written.
+    /// SACK-permitted or two NOPs in front, the counters of accurate ECN, SACK-permitted on its own, window scale, SACK blocks, Fast Open. One or two bytes of
+    /// counters that make no word stand where the next of SACK-permitted, window scale and SACK blocks with room for them has its NOPs, else before two NOPs
+    /// of their own. SACK blocks, then the cookie, are left out if they do not fit. Returns the number of bytes written.
     ///
     /// # Panics
     /// When `buffer` is shorter than [`Self::buffer_len`].

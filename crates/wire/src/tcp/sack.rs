@@ -93,6 +93,11 @@ impl FromIterator<(u32, u32)> for SackBlocks {
 
 impl core::fmt::Debug for SackBlocks {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
+        let mut list = f.debug_list();
+        list.entries(self.iter());
+        if let Some(counters) = self.accecn() {
+            list.entry(&counters);
+        }
+        list.finish()
     }
 }

@@ -2,6 +2,7 @@
 use super::*;
 use crate::{Malformed, checksum as sums};
 use proptest::prelude::*;
+use std::format;
 use std::vec::Vec;
 
 prop_compose! {
@@ -269,4 +270,13 @@ fn eight_quoted_bytes_name_the_connection() {
     let bytes = emitted(&repr);
     assert_eq!(quoted(&bytes[..8]), Ok(Quoted { src_port: 1, dst_port: 2, seq: 3 }));
     assert_eq!(quoted(&bytes[..7]), Err(Malformed::Truncated));
+}
+
+#[test]
+fn what_shares_the_memory_of_blocks_is_told_beside_them() {
+    let mut sack: SackBlocks = [(1, 2)].into_iter().collect();
+    assert_eq!(format!("{sack:?}"), "[(1, 2)]");
+    sack.set_accecn(AccEcnOption::new(true, &[1, 0x2_0304]));
+    let told = format!("{sack:?}");
+    assert!(told.starts_with("[(1, 2), AccEcnOption") && told.contains("[2, 3, 4]"), "{told}");
 }
