@@ -231,6 +231,11 @@ mod tests {
             ("UFO, which was not asked for", header(1, 3, 1000, 20, 6)),
             ("USO, which was not asked for", header(1, 5, 1000, 20, 6)),
             ("unknown kind", header(1, 0x7f, 1000, 20, 16)),
+            // Nobody has asked for more than ECN's bit: a tunnel's (Linux 6.17), or one that accurate ECN has been proposed for.
+            ("a bit that accurate ECN may get", header(1, 0x11, 1000, 20, 16)),
+            ("the same beside that of ECN", header(1, 0x91, 1000, 20, 16)),
+            ("that bit alone", header(1, 0x10, 1000, 20, 16)),
+            ("a tunnel's bit", header(1, 0x21, 1000, 20, 16)),
             ("segments of no size", header(1, 1, 0, 20, 16)),
             ("TCPv6 in an IPv4 packet", header(1, 4, 1000, 40, 16)),
             ("super-packet with UDP's checksum", header(1, 1, 1000, 20, 6)),
