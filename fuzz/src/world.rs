@@ -142,7 +142,8 @@ fn sysctl(rng: &mut Rng) -> Sysctl {
 
 fn caps(rng: &mut Rng, n: usize, ethernet: bool) -> DeviceCaps {
     let mtu = [68, 576, 1280, 1500, 1500, 9000, 65_535][rng.below(7) as usize];
-    let mut caps = if rng.below(2) == 0 { DeviceCaps::plain(mtu) } else { DeviceCaps::offloading(mtu) };
+    let mut caps =
+        if rng.below(2) == 0 { DeviceCaps::plain(mtu) } else { DeviceCaps::offloading(mtu).repeating_cwr() };
     caps.ethernet = ethernet.then_some([2, 0, 0, 0, 0, n as u8 + 1]);
     caps
 }

@@ -74,8 +74,8 @@ impl DeviceCaps {
         }
     }
 
-    /// A device of IP packets that takes super-packets and unfinished checksums, and whose segments all have the CWR of their super-packet. Of
-    /// one that leaves it to the first, as kernels and network cards do, say [`Self::leaving_cwr_first`].
+    /// A device of IP packets that takes super-packets and unfinished checksums. The CWR of a super-packet is taken to go with its first segment alone, as
+    /// kernels and network cards have it; of a device that copies it to each say [`Self::repeating_cwr`].
     #[must_use]
     pub const fn offloading(mtu: u16) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl DeviceCaps {
             keeps: true,
             carrier: Carrier::Ip,
             sctp: false,
-            repeats_cwr: true,
+            repeats_cwr: false,
         }
     }
 
@@ -97,10 +97,10 @@ impl DeviceCaps {
         Self { sctp: true, ..self }
     }
 
-    /// The same device, if its segmentation leaves CWR on the first segment.
+    /// The same device, if each segment of a super-packet has its CWR where the packet says so.
     #[must_use]
-    pub const fn leaving_cwr_first(self) -> Self {
-        Self { repeats_cwr: false, ..self }
+    pub const fn repeating_cwr(self) -> Self {
+        Self { repeats_cwr: true, ..self }
     }
 
     /// The same device, if nothing waits in it.

@@ -60,7 +60,7 @@ impl Pair {
     /// A link of IP packets with the given MTU; `limit` bounds each direction.
     #[must_use]
     pub fn new(mtu: u16, limit: QueueLimit) -> Self {
-        Self::with_caps(DeviceCaps::offloading(mtu).keeping_nothing(), limit)
+        Self::with_caps(DeviceCaps::offloading(mtu).keeping_nothing().repeating_cwr(), limit)
     }
 
     /// A link whose ends do only what `caps` says, so that the stacks do the rest in software.

@@ -13,7 +13,10 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 impl Stack {
     /// The loopback device, with 127.0.0.1/8 and ::1, which every stack has.
     pub(super) fn add_loopback(&mut self) {
-        let id = self.attach(ip::Link::Loopback, DeviceCaps::offloading(LOOPBACK_MTU).keeping_nothing());
+        let id = self.attach(
+            ip::Link::Loopback,
+            DeviceCaps::offloading(LOOPBACK_MTU).keeping_nothing().repeating_cwr(),
+        );
         debug_assert_eq!(id, LOOPBACK);
         for (addr, len) in [(IpAddr::V4(Ipv4Addr::LOCALHOST), 8), (IpAddr::V6(Ipv6Addr::LOCALHOST), 128)] {
             let added = self.add_address(LOOPBACK, addr, len);

@@ -30,7 +30,10 @@ impl Stack {
     pub(super) fn new(config: &Config) -> Result<Self, Box<Failure>> {
         let mut caps = DeviceCaps::plain(config.mtu);
         if config.device.gso > 0 {
-            caps = DeviceCaps { gso_max_size: config.device.gso, ..DeviceCaps::offloading(config.mtu) };
+            caps = DeviceCaps {
+                gso_max_size: config.device.gso,
+                ..DeviceCaps::offloading(config.mtu).repeating_cwr()
+            };
         }
         let any: IpAddr = match config.family {
             Family::V6 => Ipv6Addr::UNSPECIFIED.into(),

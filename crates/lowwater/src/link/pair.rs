@@ -51,7 +51,7 @@ pub struct PairPort {
 /// machines on one host.
 #[must_use]
 pub fn pair(mtu: u16) -> (PairPort, PairPort) {
-    pair_with(DeviceCaps::offloading(mtu).keeping_nothing(), QueueLimit::default())
+    pair_with(DeviceCaps::offloading(mtu).keeping_nothing().repeating_cwr(), QueueLimit::default())
 }
 
 /// A link whose ends do only what `caps` says, so that the stacks do the rest in software; `limit` bounds each direction.

@@ -183,7 +183,7 @@ impl PacketDevice {
     #[must_use]
     pub const fn caps(&self) -> DeviceCaps {
         let caps = if self.offload { DeviceCaps::offloading(self.mtu) } else { DeviceCaps::plain(self.mtu) };
-        DeviceCaps { ethernet: Some(self.ethernet), ..caps.leaving_cwr_first() }
+        DeviceCaps { ethernet: Some(self.ethernet), ..caps }
     }
 
     /// What has passed.

@@ -271,7 +271,7 @@ impl Tun {
         let mtu = u16::try_from(self.size.mtu).unwrap_or(u16::MAX);
         let caps = if self.vnet { DeviceCaps::offloading(mtu) } else { DeviceCaps::plain(mtu) };
         // The kernel takes a packet over in the write.
-        DeviceCaps { ethernet: self.ethernet, ..caps.keeping_nothing().leaving_cwr_first() }
+        DeviceCaps { ethernet: self.ethernet, ..caps.keeping_nothing() }
     }
 
     /// Why [`TunOptions::work`] could not be arranged, or another MTU is not heard of; the device works all the same, as with [`KernelWork::Inline`] and

@@ -52,7 +52,7 @@ impl HostSpec {
     pub fn new(address: IpAddr) -> Self {
         Self {
             sysctl: Sysctl::default(),
-            caps: DeviceCaps::offloading(1500),
+            caps: DeviceCaps::offloading(1500).repeating_cwr(),
             addresses: vec![address],
             rx_coalesce_ns: 0,
             budget: 64,

@@ -58,7 +58,8 @@ fn settings(draw: &WorldSpec, server: bool) -> Sysctl {
 fn host(draw: &WorldSpec, index: usize) -> HostSpec {
     // Host 0 is the server.
     let qdisc = draw.qdiscs[usize::from(index == 0)].clone();
-    let mut caps = if draw.gso { DeviceCaps::offloading(draw.mtu) } else { DeviceCaps::plain(draw.mtu) };
+    let mut caps =
+        if draw.gso { DeviceCaps::offloading(draw.mtu).repeating_cwr() } else { DeviceCaps::plain(draw.mtu) };
     // Super-packets need unfinished checksums, as devices go.
     caps.checksum = draw.checksum_offload || draw.gso;
     caps.sctp = draw.sctp.trains;

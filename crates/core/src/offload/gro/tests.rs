@@ -203,3 +203,25 @@ fn what_no_neighbour_could_join_passes_by_an_empty_table() {
         }
     }
 }
+
+/// The ACE field of segments in one is one field (RFC 9768 section 3.2.2).
+#[test]
+fn only_segments_of_one_ace_field_join() {
+    let fields = [TcpFlags::EMPTY, TcpFlags::ECE, TcpFlags::CWR, TcpFlags::AE]
+        .map(|bits| [bits, bits | TcpFlags::AE | TcpFlags::CWR])
+        .concat();
+    for one in &fields {
+        for other in &fields {
+            let first = Sample { flags: TcpFlags::ACK | *one, ..Sample::default() };
+            let second = Sample { flags: TcpFlags::ACK | *other, seq: first.seq + 100, ident: 78, ..first };
+            let out = run(vec![received(&first), received(&second)]);
+            let joins = one.bits() == other.bits();
+            assert_eq!(out.len(), if joins { 1 } else { 2 }, "{one:?} {other:?}");
+            if joins {
+                let merged = out.into_iter().next().expect("one").into_packet();
+                let again: Vec<Bytes> = segment(merged, 0, true).map(|p| p.to_bytes()).collect();
+                assert_eq!(again, [received(&first).to_bytes(), received(&second).to_bytes()]);
+            }
+        }
+    }
+}

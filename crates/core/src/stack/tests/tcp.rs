@@ -172,6 +172,7 @@ fn with_accurate_ecn_both_sides_count_the_same_marks() {
         assert_eq!(to.received_ce, w.marked, "{option}");
         // An acknowledgement of many may be taken for eight marks more, with counters in each segment only the first (Linux, too).
         let more = from.delivered_ce - w.marked;
+        std::eprintln!("more {option} {more} {}", w.marked);
         assert!(more.is_multiple_of(8) && (more <= 8 || option != "2"), "{option}: {more}");
         assert_eq!((from.ecn_mode, to.ecn_mode, from.accecn_fail_mode, from.total_retrans), (2, 2, 0, 0));
         assert!(from.snd_ssthresh < 1_000, "{option}: {}", from.snd_ssthresh);
@@ -182,6 +183,36 @@ fn with_accurate_ecn_both_sides_count_the_same_marks() {
             "1" => assert!(told[0] > 1_000_000 && told[1] > 10_000, "{told:?}"),
             _ => assert_eq!(told, came),
         }
+    }
+}
+
+/// A device that leaves CWR on the first segment would let all others say another number: it gets them one by one, as long as the field has that bit.
+#[test]
+fn an_ace_field_with_cwr_is_handed_whole_to_who_repeats_it_alone() {
+    for repeats in [false, true] {
+        let caps = DeviceCaps::offloading(1_500);
+        let mut w = World::new([if repeats { caps.repeating_cwr() } else { caps }; 2]);
+        for stack in &mut w.stacks {
+            stack.set_sysctl("tcp_ecn", "3").expect("a name");
+        }
+        w.wholes = Some([0; 2]);
+        let (client, server) = pair(&mut w, v6(2));
+        let mut fields = 0_u8;
+        // The field of what the first one sends is the number of marks of the other's segments, and five.
+        for _ in 0..8 {
+            w.mark_back = true;
+            transfer(&mut w, (1, server), (0, client), 1);
+            w.mark_back = false;
+            transfer(&mut w, (0, client), (1, server), 20_000);
+            fields |= 1 << ((w.stacks[0].tcp_info(w.now, client).expect("open").received_ce + 5) & 7);
+        }
+        w.run(SECOND);
+        assert_eq!(fields, 0xff, "each value of the field");
+        let [with, without] = w.wholes.expect("counted");
+        assert!(without > 8, "{without}");
+        assert_eq!(with > 8, repeats, "{with}");
+        let told = w.stacks[1].tcp_info(w.now, server).expect("open").delivered_ce;
+        assert_eq!(told, w.stacks[0].tcp_info(w.now, client).expect("open").received_ce);
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct World {
     /// Marks every n-th packet of the first sender, of IPv6, that may be marked, and how many it was.
     pub(super) mark_every: u64,
     pub(super) marked: u32,
+    /// The same of whatever the second one sends, while this is set.
+    pub(super) mark_back: bool,
     /// The first sender's device refuses every n-th packet for good.
     pub(super) refuse_every: u64,
     /// A router behind the first sender answers larger packets with "fragmentation needed".
@@ -41,6 +43,8 @@ pub(super) struct World {
     pub(super) to_all: bool,
     /// When the first sender's packets went to its device, and their lengths; `None` to note nothing.
     pub(super) sent: Option<Vec<(Instant, usize)>>,
+    /// Super-packets of IPv6 that the first sender's device was handed, with CWR and without; `None` to count nothing.
+    pub(super) wholes: Option<[u32; 2]>,
     submitted: u64,
     wires: [Wire; 2],
 }
@@ -84,10 +88,12 @@ impl World {
             lose_every: 0,
             mark_every: 0,
             marked: 0,
+            mark_back: false,
             refuse_every: 0,
             path_mtu: None,
             to_all: false,
             sent: None,
+            wholes: None,
             submitted: 0,
             wires: Default::default(),
         }
@@ -105,6 +111,7 @@ impl World {
                 let (wire, ring, due) = (&mut self.wires[side], self.ring, self.now + self.delay);
                 let says_full = self.says_full;
                 let (submitted, refuse) = (&mut self.submitted, self.refuse_every);
+                let mut wholes = self.wholes.as_mut().filter(|_| side == 0);
                 let mut taken = 0;
                 let (now, mut log) = (self.now, self.sent.as_mut().filter(|_| side == 0));
                 let mut device = |_, mut packet: Packet| {
@@ -118,6 +125,12 @@ impl World {
                     }
                     if let Some(log) = &mut log {
                         log.push((now, packet.len()));
+                    }
+                    if let Some(wholes) = &mut wholes
+                        && packet.offload.gso_size > 0
+                    {
+                        let plain = packet.head.as_slice()[40 + 13] & 0x80 == 0;
+                        wholes[usize::from(plain)] += 1;
                     }
                     wire.owners.extend(packet.owner.take());
                     wire.flying.push_back((due, packet));
@@ -150,6 +163,9 @@ impl World {
                 }
                 if side == 0 && self.mark_every > 0 && self.crossed[0].is_multiple_of(self.mark_every) {
                     self.marked += u32::from(mark(&mut packet));
+                }
+                if side == 1 && self.mark_back {
+                    mark(&mut packet);
                 }
                 if let Some(mtu) = self.path_mtu.filter(|&mtu| side == 0 && packet.len() > usize::from(mtu)) {
                     let error = too_big(&packet, mtu, self.now);
