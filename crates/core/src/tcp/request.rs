@@ -351,20 +351,13 @@ impl Request {
         }
         cx.count.tcp_ext.tcp_challenge_ack += u64::from(challenge);
         let Some(seq) = seq else {
-            self.sent.again = self.sent.again.saturating_add(1);
-            cx.count.tcp_ext.tcp_syn_retrans += 1;
-            cx.count.tcp.retrans_segs += 1;
             self.deadline = cx.now + self.patience(cx);
             self.learned.syn = seg.ecn();
             if ace(seg.flags) == 0 {
                 // The first one had asked, so that its flags have been lost, or it asks no more (RFC 9768 section 3.1.4.1).
                 self.learned.failed |= fail::ACE_RECV;
             }
-            let out = self.syn_ack_after(cx, None, self.sent.timeouts);
-            if self.sent.again > 1 {
-                self.learned.failed |= fail::ACE_SEND;
-            }
-            return RequestVerdict::Reply(out);
+            return RequestVerdict::Reply(self.syn_ack_again(cx, self.sent.timeouts));
         };
         let out = Outgoing::control(TcpRepr {
             src_port: self.setup.tuple.local_port,
@@ -424,10 +417,20 @@ impl Request {
     }
 
     fn again(&mut self, cx: &mut Cx<'_>) -> Outgoing {
+        self.syn_ack_again(cx, self.sent.timeouts.saturating_sub(1))
+    }
+
+    /// Who hears the second that goes again may have lost two for their ACE fields: nothing is marked from then on (RFC 9768 section 3.1.5;
+    /// `reqsk_timer_handler`, `tcp_check_req`).
+    fn syn_ack_again(&mut self, cx: &mut Cx<'_>, timeouts: u8) -> Outgoing {
         self.sent.again = self.sent.again.saturating_add(1);
         cx.count.tcp_ext.tcp_syn_retrans += 1;
         cx.count.tcp.retrans_segs += 1;
-        self.syn_ack_after(cx, None, self.sent.timeouts.saturating_sub(1))
+        let out = self.syn_ack_after(cx, None, timeouts);
+        if self.sent.again > 1 {
+            self.learned.failed |= fail::ACE_SEND;
+        }
+        out
     }
 
     /// TCP_SYNCNT of the listener, or tcp_synack_retries; fewer while old requests fill more than half of the backlog, which is
