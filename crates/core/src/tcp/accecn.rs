@@ -7,7 +7,7 @@ use super::segment::{Ecn, Segment};
 use super::seq::Seq;
 use crate::base::time::{Duration, nanos};
 use crate::base::{Cx, Instant, Sysctl};
-use lowwater_wire::tcp::{AccEcnOption, MAX_OPTIONS_LEN, TcpFlags, TcpOptions};
+use lowwater_wire::tcp::{AccEcnOption, MAX_OPTIONS_LEN, TcpFlags, TcpOptions, TcpRepr};
 
 /// Initial value of `r.cep` and `s.cep`, so that a field that somebody has zeroed shows (section 3.2.1).
 pub(super) const CEP_INIT: u32 = 5;
@@ -148,6 +148,8 @@ struct Sending {
     next: bool,
     /// Where the D-SACK begins that went with it last; lost with it, the same comes again.
     dsack: Option<Seq>,
+    /// Where that begins which is in the same header as the option, as long as nobody knows whether that leaves.
+    beside: Option<Seq>,
     at: Instant,
 }
 
@@ -384,15 +386,32 @@ impl Conn {
         self.peer.ecn.accurate()
     }
 
-    /// The flags of a segment that is about to leave (`tcp_accecn_set_ace`).
-    pub(super) fn ace_flags(&mut self) -> TcpFlags {
-        let received = self.rest.stats.received_ce;
-        let state = self.rest.accecn();
-        if core::mem::take(&mut state.reflects) {
-            return reflected(state.learned.syn);
+    /// The flags of the next segment (`tcp_accecn_set_ace`).
+    pub(super) fn ace_flags(&self) -> TcpFlags {
+        match self.accurate() {
+            Some(state) if state.reflects => reflected(state.learned.syn),
+            _ => counted(CEP_INIT.wrapping_add(self.rest.stats.received_ce)),
         }
-        state.pending = 0;
-        counted(CEP_INIT.wrapping_add(received))
+    }
+
+    /// A segment with this header leaves, and what it says need not be said again. One that has been made and waits may never leave.
+    pub(super) fn note_told(&mut self, cx: &Cx<'_>, repr: &TcpRepr) {
+        if !self.peer.ecn.accurate() {
+            return;
+        }
+        let srtt = self.path.rtt.srtt();
+        let state = self.rest.accecn();
+        if !core::mem::take(&mut state.reflects) {
+            state.pending = 0;
+        }
+        if repr.options.accecn().is_none() {
+            state.sending.dsack = None;
+            return;
+        }
+        let demand = state.sending.demand.saturating_sub(1);
+        let dsack = state.sending.beside;
+        state.sending = Sending { demand, least: 0, next: true, dsack, beside: dsack, at: cx.now };
+        state.decide(cx.sysctl, cx.now, srtt);
     }
 
     /// The ACE field that says nothing new.
@@ -427,11 +446,13 @@ impl Conn {
         }
     }
 
-    /// A SYN within the window of a connection with accurate ECN: the challenge reflects it (section 3.1.5).
-    pub(super) fn reflect_syn(&mut self, seg: &Segment) {
+    /// A SYN within the window of a connection with accurate ECN: the challenge reflects it, if one `answers` (section 3.1.5;
+    /// `tcp_validate_incoming`).
+    pub(super) fn take_syn_again(&mut self, seg: &Segment, answers: bool) {
         if self.peer.ecn.accurate() {
             let state = self.rest.accecn();
-            (state.learned.syn, state.reflects) = (seg.ecn(), true);
+            state.learned.syn = seg.ecn();
+            state.reflects |= answers;
             if state.learned.look(seg.options.accecn().as_ref()) {
                 state.sending.demand = state.sending.demand.max(1);
             }
@@ -535,21 +556,14 @@ impl Conn {
     }
 
     /// Adds the counters to the options of a segment, of which `room` bytes are for them and the SACK blocks (`tcp_options_write`).
-    pub(super) fn add_counters(&mut self, cx: &Cx<'_>, options: &mut TcpOptions, room: usize) {
-        let fields = self.next_option(options.sack.len(), room).map(|(fields, _)| fields);
+    pub(super) fn add_counters(&mut self, options: &mut TcpOptions, room: usize) {
+        let Some((fields, _)) = self.next_option(options.sack.len(), room) else { return };
         let dsack = self.rx.dsack().map(|(start, _)| start);
         let mut received = self.rest.seldom().received_marked;
-        let state = self.rest.accecn();
-        let Some(fields) = fields else {
-            state.sending.dsack = None;
-            return;
-        };
+        self.rest.accecn().sending.beside = dsack;
         let counters = order(true)
             .map(|mark| counter(&mut received, mark).map_or(0, |bytes| bytes.wrapping_add(initial(mark))));
         options.set_accecn(AccEcnOption::new(true, &counters[..fields]));
-        let demand = state.sending.demand.saturating_sub(1);
-        state.sending = Sending { demand, least: 0, next: true, dsack, at: cx.now };
-        state.decide(cx.sysctl, cx.now, self.path.rtt.srtt());
     }
 
     /// Data came again that a D-SACK has told of: what carried that and our option was lost, perhaps for the option
@@ -631,13 +645,23 @@ mod tests {
 
     #[test]
     fn counters_of_bytes_say_how_often_the_field_has_wrapped() {
-        // Twenty segments; the field moves by one, which is one, nine or seventeen.
-        for (marked, want) in [(0, 1), (1_000, 1), (9_000, 9), (17_000, 17)] {
+        let delta = |segs: u32, sure: bool, marked: u32| {
             let mut state = AccEcn { estimate: Ecn::Ect0, ..AccEcn::default() };
             state.learned.seen = Seen::Counters;
-            let option = AccEcnOption::new(false, &[1 + 20 * MSS - marked, marked]);
+            let option = AccEcnOption::new(false, &[1 + segs * MSS - marked, marked]);
             let mut heard = Feedback { state: &mut state, ace: 6, option: Some(option), sent: 0 };
-            assert_eq!(heard.delta(0, of(20)).0, if marked == 0 { 1 } else { want.max(1) }, "{marked}");
+            heard.delta(0, Delivered { sure, ..of(segs) }).0
+        };
+        // Twenty segments; the field moves by one, which is one, nine or seventeen.
+        assert_eq!([0, 1_000, 9_000, 17_000].map(|marked| delta(20, true, marked)), [1, 1, 9, 17]);
+        // All bytes are marked: as many as the field can tell.
+        assert_eq!(delta(20, true, 20_000), 17);
+        // What has not arrived may have been marked as well: not one, so the most of them.
+        assert_eq!([0, 1_000, 1_001, 9_000].map(|marked| delta(20, false, marked)), [1, 1, 17, 17]);
+        // From sixteen segments on marks are estimated; of fewer it is one or the most, nine.
+        assert_eq!([1_000, 1_001, 2_000, 9_000].map(|marked| delta(16, true, marked)), [1, 1, 1, 9]);
+        for segs in [9, 15] {
+            assert_eq!([0, 1_000, 1_001, 9_000].map(|marked| delta(segs, true, marked)), [1, 1, 9, 9]);
         }
         // Where acknowledgements are thinned out nothing but the field counts.
         let mut state = AccEcn::default();

@@ -105,6 +105,30 @@ fn a_syn_in_a_connection_is_challenged_wherever_it_lies() {
     assert_eq!((p.stack.counters().tcp_ext.tcp_syn_challenge, p.stack.counters().tcp.in_errs), (5, 4));
 }
 
+/// An ACK that is due for data is none that a SYN asked for, which was not to be answered so soon after another (RFC 9768 section 3.1.5).
+#[test]
+fn only_a_challenge_says_how_a_syn_within_the_window_came() {
+    let mut sysctl = Sysctl::default();
+    sysctl.tcp_ecn = 3;
+    let mut p = Peer::listening(Shape { sysctl, ..Shape::default() }, 128);
+    p.inject("SEWA 0 win 65535 mss 1460");
+    p.expect("SW. 0 ack 1");
+    p.inject("W. 1 ack 1");
+    p.accept();
+    p.inject("SEWA 1 win 100 ect0");
+    p.expect("A. 1 ack 1");
+    p.at(400);
+    p.inject("PEA. 1:11 ack 1");
+    p.expect("EA. 1 ack 11");
+    // Neither the data's acknowledgement nor a later one is taken for an answer.
+    p.inject_together(&["PEA. 31:41 ack 1", "SEWA 31 win 100 ect0"]);
+    p.expect("EA. 1 ack 11");
+    assert_eq!(p.stack.counters().tcp_ext.tcp_ack_skipped_challenge, 1);
+    p.at(1_000);
+    p.inject("SEWA 31 win 100 ect0");
+    p.expect("A. 1 ack 11");
+}
+
 #[test]
 fn an_acknowledgement_of_what_was_never_sent_brings_nothing_in() {
     // RFC 9293 section 3.10.7.4 asks for an ACK here; later Linux sends one.

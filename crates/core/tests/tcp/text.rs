@@ -33,7 +33,7 @@ fn cookie(hex: &str) -> FastOpenCookie {
     FastOpenCookie::new(&bytes).expect("a cookie's length")
 }
 
-const FLAGS: [(char, TcpFlags); 8] = [
+const FLAGS: [(char, TcpFlags); 9] = [
     ('S', TcpFlags::SYN),
     ('F', TcpFlags::FIN),
     ('R', TcpFlags::RST),
@@ -41,6 +41,7 @@ const FLAGS: [(char, TcpFlags); 8] = [
     ('U', TcpFlags::URG),
     ('E', TcpFlags::ECE),
     ('W', TcpFlags::CWR),
+    ('A', TcpFlags::AE),
     ('.', TcpFlags::ACK),
 ];
 

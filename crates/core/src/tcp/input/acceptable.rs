@@ -30,7 +30,7 @@ impl Conn {
                 });
             }
             if seg.has(TcpFlags::SYN) {
-                return Some(self.challenge_syn(cx));
+                return Some(self.challenge_syn(cx, None));
             }
             cx.count.tcp_ext.beyond_window += u64::from(beyond);
             if !self.answer_unacceptable(cx, seg) {
@@ -42,11 +42,7 @@ impl Conn {
             return Some(self.input_reset(cx, seg));
         }
         if seg.has(TcpFlags::SYN) && !self.completes_simultaneous_open(seg) {
-            let answer = self.challenge_syn(cx);
-            if self.rx.ack.due() {
-                self.reflect_syn(seg);
-            }
-            return Some(answer);
+            return Some(self.challenge_syn(cx, Some(seg)));
         }
         None
     }
@@ -55,7 +51,7 @@ impl Conn {
     /// any other; the rest may come from a peer that is confused.
     fn refuse_old(&mut self, cx: &mut Cx<'_>, seg: &Segment) -> Disposition {
         if seg.has(TcpFlags::SYN) {
-            return self.challenge_syn(cx);
+            return self.challenge_syn(cx, None);
         }
         if seg.has(TcpFlags::ACK) && seg.seq_len() == 0 && seg.seq.before(self.rx.nxt()) {
             cx.count.tcp_ext.paws_old_ack += 1;
@@ -134,26 +130,31 @@ impl Conn {
     }
 
     /// RFC 5961 section 4.2: a SYN in the window is answered with an ACK, whatever its number. In an established connection it is an error among
-    /// what came in, too (`syn_inerr`).
-    fn challenge_syn(&mut self, cx: &mut Cx<'_>) -> Disposition {
+    /// what came in, too (`syn_inerr`). With accurate ECN the challenge, and not an ACK that is due anyway, says how it came where it is `within`.
+    fn challenge_syn(&mut self, cx: &mut Cx<'_>, within: Option<&Segment>) -> Disposition {
         cx.count.tcp.in_errs += u64::from(self.state == State::Established);
         cx.count.tcp_ext.tcp_syn_challenge += 1;
-        self.challenge(cx);
+        let answers = self.challenge(cx);
+        if let Some(syn) = within {
+            self.take_syn_again(syn, answers);
+        }
         Disposition::Drop(DropWhy::TcpFlags)
     }
 
     /// A challenge ACK, limited per connection so that it tells an attacker nothing about others, and over all connections only
-    /// where the setting asks for it (RFC 5961 section 7; `tcp_send_challenge_ack`).
-    pub(super) fn challenge(&mut self, cx: &mut Cx<'_>) {
+    /// where the setting asks for it (RFC 5961 section 7; `tcp_send_challenge_ack`). True where it goes out.
+    pub(super) fn challenge(&mut self, cx: &mut Cx<'_>) -> bool {
         if !self.out_of_window_ack_allowed(cx) {
             cx.count.tcp_ext.tcp_ack_skipped_challenge += 1;
-            return;
+            return false;
         }
         let limit = cx.sysctl.tcp_challenge_ack_limit;
-        if limit == NO_LIMIT || cx.count.challenges.take(cx.now, limit, cx.rng) {
+        let goes = limit == NO_LIMIT || cx.count.challenges.take(cx.now, limit, cx.rng);
+        if goes {
             cx.count.tcp_ext.tcp_challenge_ack += 1;
             self.rx.ack.send_now();
         }
+        goes
     }
 
     /// Answers a segment outside the window with a duplicate ACK. Segments with data are always answered, empty ones at most

@@ -21,8 +21,22 @@ impl Conn {
         self.header_at(cx, cx.now, seq, flags)
     }
 
-    /// A header whose timestamp is the time at which the segment leaves, so that what it echoes measures the path alone.
+    /// A header whose timestamp is the time at which the segment leaves, so that what it echoes measures the path alone. What it tells by accurate
+    /// ECN is told.
     fn header_at(&mut self, cx: &mut Cx<'_>, departure: Instant, seq: Seq, flags: TcpFlags) -> TcpRepr {
+        let repr = self.header_that_may_leave(cx, departure, seq, flags);
+        self.note_told(cx, &repr);
+        repr
+    }
+
+    /// The same of a segment of which nobody knows yet whether it leaves.
+    fn header_that_may_leave(
+        &mut self,
+        cx: &mut Cx<'_>,
+        departure: Instant,
+        seq: Seq,
+        flags: TcpFlags,
+    ) -> TcpRepr {
         let mut options = self.peer.options(departure);
         let accurate = self.peer.ecn.accurate();
         if self.peer.sack && self.rx.sack_count() > 0 {
@@ -35,7 +49,7 @@ impl Conn {
             }
         }
         if accurate {
-            self.add_counters(cx, &mut options, self.option_room());
+            self.add_counters(&mut options, self.option_room());
         }
         let mut flags = flags | TcpFlags::ACK;
         match self.peer.ecn {
@@ -75,7 +89,7 @@ impl Conn {
     /// What leaves next says what has come until now.
     fn keep_header(&mut self, cx: &mut Cx<'_>, only_fin: bool, new: bool) {
         let answers = self.rx.ack.would_answer(cx.now);
-        let repr = self.header(cx, self.tx.snd_una(), TcpFlags::EMPTY);
+        let repr = self.header_that_may_leave(cx, cx.now, self.tx.snd_una(), TcpFlags::EMPTY);
         // As an answer it makes the traffic interactive before it is decided when to acknowledge the data.
         let counted = answers && !only_fin;
         self.rx.ack.on_data_sent(cx, counted);
@@ -155,7 +169,9 @@ impl Conn {
             stamps.value = self.peer.stamps.now(plan.departure);
         }
         let (ack, flags) = (early.repr.ack, flags | early.repr.flags);
-        TcpRepr { ack, ..self.repr(plan.seq, flags, window, options) }
+        let repr = TcpRepr { ack, ..self.repr(plan.seq, flags, window, options) };
+        self.note_told(cx, &repr);
+        repr
     }
 
     pub(super) fn repr(&self, seq: Seq, flags: TcpFlags, window: u16, options: TcpOptions) -> TcpRepr {
