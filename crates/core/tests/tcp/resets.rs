@@ -108,8 +108,7 @@ fn a_syn_in_a_connection_is_challenged_wherever_it_lies() {
 /// An ACK that is due for data is none that a SYN asked for, which was not to be answered so soon after another (RFC 9768 section 3.1.5).
 #[test]
 fn only_a_challenge_says_how_a_syn_within_the_window_came() {
-    let mut sysctl = Sysctl::default();
-    sysctl.tcp_ecn = 3;
+    let sysctl = Sysctl { tcp_ecn: 3, ..Sysctl::default() };
     let mut p = Peer::listening(Shape { sysctl, ..Shape::default() }, 128);
     p.inject("SEWA 0 win 65535 mss 1460");
     p.expect("SW. 0 ack 1");
