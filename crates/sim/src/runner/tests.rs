@@ -36,6 +36,9 @@ fn records_are_lines_for_people() {
         apps: vec![ask],
         sctp: SctpDraw::default(),
         faults: [Faults::default(), Faults::default()],
+        // No bit of a counter is among the flags.
+        client_sysctl: Vec::new(),
+        server_sysctl: Vec::new(),
         ..WorldSpec::new(7)
     };
     let mut world = swarm::build(&draw, Recording { trace: true, ..Recording::default() });
