@@ -8,6 +8,8 @@ use lowwater_core::tcp::{Bounds, OwnQueue, SentPacket};
 /// Charge of a packet beside its payload, and the most that options of TCP take.
 const PACKET_CHARGE: u32 = 1_280;
 const OPTIONS_MOST: u64 = 40;
+/// Bytes of the option of accurate ECN with all its counters (RFC 9768 section 3.2.3), aligned.
+const COUNTERS_MOST: u64 = 12;
 
 /// A packet below a flow, or a piece of one that a queue has cut.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +119,7 @@ impl Side<'_> {
 /// last empty, and in which what was cut is so many segments of equal shares. On the wire each packet has no less, where the segments were no longer,
 /// and no more than these and selective acknowledgements explain. But for two:
 ///
-/// - the `probe` of the path's MTU, which has no such acknowledgements, is one segment there and several in the account;
+/// - the `probe` of the path's MTU, which has no such acknowledgements but may have counters of marks, is one segment there and several in the account;
 /// - a piece whose packet is not all here is one segment, whatever its share.
 ///
 /// Not asked above a device that keeps nothing, which is no queue.
@@ -144,7 +146,9 @@ pub fn balances(now: Side<'_>, below: &Below, probes: bool) -> Result<(), String
         let [least, most]: [u64; 2] = [of(run, (own_mss, headers)), of(run, shorter)];
         let explained = match run {
             [one] if one.is_one() => {
-                let probe = probes && one.payload() > own_mss && wire == one.payload() + headers;
+                let plain = one.payload() + headers;
+                let probe =
+                    probes && one.payload() > own_mss && (plain..=plain + COUNTERS_MOST).contains(&wire);
                 probe || (least..=most).contains(&wire)
             }
             [_] => (headers..=own_mss + headers).contains(&wire),
