@@ -16,10 +16,10 @@ pub enum Ev {
     CaState(&'static str, &'static str),
     /// A timer was set; its kind and deadline.
     Timer(&'static str, Instant),
-    /// A segment went out: sequence number, length, flags byte.
-    Out(u32, u32, u8),
-    /// A segment came in: sequence number, length, flags byte.
-    In(u32, u32, u8),
+    /// A segment went out: sequence number, length, flags.
+    Out(u32, u32, u16),
+    /// A segment came in: sequence number, length, flags.
+    In(u32, u32, u16),
     /// A packet was dropped; the reason's name.
     Dropped(&'static str),
     /// A chunk of SCTP went out: its type, the TSN that it has or names, the place of its path.
@@ -47,11 +47,11 @@ impl Ev {
 }
 
 /// Flags in the order in which scripts write them.
-const LETTERS: [(u8, char); 8] =
-    [(2, 'S'), (1, 'F'), (4, 'R'), (8, 'P'), (32, 'U'), (64, 'E'), (128, 'W'), (16, '.')];
+const LETTERS: [(u16, char); 9] =
+    [(2, 'S'), (1, 'F'), (4, 'R'), (8, 'P'), (32, 'U'), (64, 'E'), (128, 'W'), (256, 'A'), (16, '.')];
 
 /// A segment as scripts write it: flags, first and next sequence number, length.
-fn segment(f: &mut fmt::Formatter<'_>, way: char, (seq, len, flags): (u32, u32, u8)) -> fmt::Result {
+fn segment(f: &mut fmt::Formatter<'_>, way: char, (seq, len, flags): (u32, u32, u16)) -> fmt::Result {
     let letters: String = LETTERS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, c)| *c).collect();
     let letters = if letters.is_empty() { "-" } else { &letters };
     write!(f, "{way} {letters} {seq}:{}({len})", seq.wrapping_add(len))
@@ -211,5 +211,11 @@ mod tests {
         trace.enable(true);
         trace.record(Instant::ZERO, None, Ev::In(1, 2, 3));
         assert_eq!(trace.written(), u64::from(most) + 11);
+    }
+
+    #[test]
+    fn each_flag_of_a_segment_has_its_letter() {
+        assert_eq!(Ev::Out(7, 3, 0x1ff).to_string(), "> SFRPUEWA. 7:10(3)");
+        assert_eq!(Ev::In(7, 0, 0).to_string(), "< - 7:7(0)");
     }
 }

@@ -193,7 +193,7 @@ impl Flow {
 
     /// What the flight recorder says of a segment, in the script's numbers.
     pub(super) fn told(&self, event: Ev) -> Ev {
-        const SYN: u8 = TcpFlags::SYN.bits() as u8;
+        const SYN: u16 = TcpFlags::SYN.bits();
         match event {
             Ev::Out(seq, len, flags) => {
                 Ev::Out(seq.wrapping_sub(self.ours_ahead(flags & SYN != 0)), len, flags)

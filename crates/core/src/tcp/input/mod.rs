@@ -22,7 +22,7 @@ use lowwater_wire::tcp::TcpFlags;
 impl Conn {
     /// Processes a segment of this flow whose checksum is right, and takes its payload.
     pub fn input(&mut self, cx: &mut Cx<'_>, seg: &mut Segment) -> Disposition {
-        cx.trace(Ev::In(seg.seq.0, seg.payload_len(), seg.flags.bits() as u8));
+        cx.trace(Ev::In(seg.seq.0, seg.payload_len(), seg.flags.bits()));
         // A connection in TIME-WAIT is a smaller object in Linux, which counts nothing.
         if self.state != State::TimeWait {
             self.count_in(seg);

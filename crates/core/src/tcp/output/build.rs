@@ -204,7 +204,7 @@ impl Conn {
 
     /// Wraps a header that nobody pays for.
     pub(super) fn control(&mut self, cx: &mut Cx<'_>, repr: TcpRepr) -> Outgoing {
-        cx.trace(Ev::Out(repr.seq, 0, repr.flags.bits() as u8));
+        cx.trace(Ev::Out(repr.seq, 0, repr.flags.bits()));
         self.path.pacing.renew(cx.now);
         let ect = self.marks_all() && !repr.flags.contains(TcpFlags::SYN);
         self.path.ecn.left(ect);
@@ -315,7 +315,7 @@ impl Conn {
         }
         self.path.ecn.left(ect);
         let repr = self.data_header(cx, plan, flags, again);
-        cx.trace(Ev::Out(repr.seq, len, repr.flags.bits() as u8));
+        cx.trace(Ev::Out(repr.seq, len, repr.flags.bits()));
         let charge = len + PACKET_CHARGE;
         self.queue_sent(cx, charge, plan.departure);
         self.out.credit.charge(charge);
