@@ -9,6 +9,7 @@ use crate::path::congestion::bbr::BbrInfo;
 use crate::path::congestion::{AnyCongestion, Congestion as _};
 use crate::path::pacing::Status;
 use core::num::NonZeroU64;
+use lowwater_wire::tcp::AccEcnOption;
 
 /// Bytes of the struct in Linux 6.18 and 7.0.
 pub const TCP_INFO_LEN: usize = 280;
@@ -337,6 +338,8 @@ pub struct Pace {
     pub min_rtt: Option<Duration>,
     /// Payload and headers from IP on of a full segment, without selective acknowledgements.
     pub segment: (u16, u16),
+    /// Bytes of headers that counters of marks may take besides, in words; none without accurate ECN.
+    pub counters: u16,
     /// Bytes with headers and segments of the largest packet that the device takes.
     pub gso: (u32, u16),
     /// See [`two_segments_from`](crate::path::congestion::Wishes::two_segments_from).
@@ -396,6 +399,7 @@ impl Conn {
                 by: self.path.pacing.status(),
                 min_rtt: self.path.rtt.min_rtt(),
                 segment: (self.mss(), headers + self.peer.data_option_bytes()),
+                counters: if self.peer.ecn.accurate() { AccEcnOption::ROOM_MAX as u16 } else { 0 },
                 gso: (self.snd.gso.max_size(), self.snd.gso.max_segs),
                 two_segments_from: self.path.congestion.wishes().two_segments_from,
                 pushed_to: self.tx.queue_ref().nxt() + u64::from(self.tx.queue_ref().unsent.pushed().bytes),

@@ -8,8 +8,6 @@ use lowwater_core::tcp::{Bounds, OwnQueue, SentPacket};
 /// Charge of a packet beside its payload, and the most that options of TCP take.
 const PACKET_CHARGE: u32 = 1_280;
 const OPTIONS_MOST: u64 = 40;
-/// Bytes of the option of accurate ECN with all its counters (RFC 9768 section 3.2.3), aligned.
-const COUNTERS_MOST: u64 = 12;
 
 /// A packet below a flow, or a piece of one that a queue has cut.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +117,7 @@ impl Side<'_> {
 /// last empty, and in which what was cut is so many segments of equal shares. On the wire each packet has no less, where the segments were no longer,
 /// and no more than these and selective acknowledgements explain. But for two:
 ///
-/// - the `probe` of the path's MTU, which has no such acknowledgements but may have counters of marks, is one segment there and several in the account;
+/// - the `probe` of the path's MTU, which has no such acknowledgements but may have the counters of accurate ECN, is one segment there and several in the account;
 /// - a piece whose packet is not all here is one segment, whatever its share.
 ///
 /// Not asked above a device that keeps nothing, which is no queue.
@@ -129,7 +127,7 @@ impl Side<'_> {
 pub fn balances(now: Side<'_>, below: &Below, probes: bool) -> Result<(), String> {
     let Some(queue) = now.queue else { return Ok(()) };
     let (mss, headers) = (u64::from(now.flow.pace.segment.0), u64::from(now.flow.pace.segment.1));
-    let own_mss = queue.segment.saturating_sub(headers);
+    let (own_mss, counters_most) = (queue.segment.saturating_sub(headers), u64::from(now.flow.pace.counters));
     let is = below.in_segments_of((own_mss, headers));
     if queue.bytes != is {
         return Err(format!("has {is} bytes below, in its account {}: {below:?}, {now:?}", queue.bytes));
@@ -146,9 +144,9 @@ pub fn balances(now: Side<'_>, below: &Below, probes: bool) -> Result<(), String
         let [least, most]: [u64; 2] = [of(run, (own_mss, headers)), of(run, shorter)];
         let explained = match run {
             [one] if one.is_one() => {
-                let plain = one.payload() + headers;
-                let probe =
-                    probes && one.payload() > own_mss && (plain..=plain + COUNTERS_MOST).contains(&wire);
+                let counters = wire.checked_sub(one.payload() + headers);
+                let told = counters.is_some_and(|more| more.is_multiple_of(4) && more <= counters_most);
+                let probe = probes && one.payload() > own_mss && told;
                 probe || (least..=most).contains(&wire)
             }
             [_] => (headers..=own_mss + headers).contains(&wire),
@@ -300,12 +298,13 @@ mod tests {
 
     #[test]
     fn what_was_cut_is_its_pieces_and_a_probe_one_segment() {
-        let is = |bytes, probes, packets: &[(u32, (u32, u32))]| {
+        let of = |flow: &Bounds, bytes, probes, packets: &[(u32, (u32, u32))]| {
             let mut below = Below::default();
             packets.iter().for_each(|(wire, paid)| below.add(*wire, *paid));
             let queue = Some(OwnQueue { bytes, ..queue(10) });
-            balances(Side { flow: &FLOW, queue, late: Duration::ZERO }, &below, probes).is_ok()
+            balances(Side { flow, queue, late: Duration::ZERO }, &below, probes).is_ok()
         };
+        let is = |bytes, probes, packets: &[_]| of(&FLOW, bytes, probes, packets);
         // Two segments and 100 bytes, whose shares are equal.
         let (whole, shares) = (2_996 + PACKET_CHARGE, [998, 999, 999].map(|share| share + PACKET_CHARGE));
         let pieces = |last| [(1_500, (shares[0], 0)), (1_500, (shares[1], 0)), (last, (shares[2], whole))];
@@ -319,6 +318,13 @@ mod tests {
         // A segment that is longer than one.
         let probe = |wire, probes| is(2_000 + 104, probes, &[(wire, paid(2_000))]);
         assert_eq!([probe(2_052, true), probe(2_052, false), probe(2_053, true)], [true, false, false]);
+        assert!(!probe(2_064, true), "counters of marks, on which nobody has agreed");
+        let accurate = Bounds { pace: Pace { counters: 12, ..FLOW.pace }, ..FLOW };
+        let counted = |wire| of(&accurate, 2_000 + 104, true, &[(wire, paid(2_000))]);
+        assert_eq!(
+            [2_051, 2_052, 2_056, 2_058, 2_064, 2_068].map(counted),
+            [false, true, true, false, true, false]
+        );
     }
 
     #[test]

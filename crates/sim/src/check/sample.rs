@@ -9,6 +9,7 @@ pub(super) const PACE: Pace = Pace {
     by: Status::None,
     min_rtt: None,
     segment: (1_448, 52),
+    counters: 0,
     gso: (65_536, 60),
     two_segments_from: None,
     pushed_to: 0,

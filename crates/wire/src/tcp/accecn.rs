@@ -19,6 +19,9 @@ pub struct AccEcnOption {
 }
 
 impl AccEcnOption {
+    /// Bytes of a header that it takes with all counters, in words.
+    pub const ROOM_MAX: usize = (2 + COUNTERS_MAX * COUNTER_LEN).next_multiple_of(4);
+
     /// The option with these counters, of which the lower 24 bits go out, three at the most.
     #[must_use]
     pub fn new(ect1_first: bool, counters: &[u32]) -> Self {
