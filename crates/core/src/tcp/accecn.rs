@@ -2,11 +2,14 @@
 //!
 //! Of the counters of section 3.2 `r.cep` and `s.cep` are what `Stats::received_ce` and the path's `delivered_ce` count, behind [`CEP_INIT`]: there
 //! is one count for TCP_INFO and for the header. What else such a connection needs is here, in memory that others do not have.
+mod counters;
+
 use super::conn::Conn;
 use super::segment::{Ecn, Segment};
 use super::seq::Seq;
 use crate::base::time::{Duration, nanos};
 use crate::base::{Cx, Instant, Sysctl};
+use counters::{Counters, counter, initial, order};
 use lowwater_wire::tcp::{AccEcnOption, MAX_OPTIONS_LEN, TcpFlags, TcpOptions, TcpRepr};
 
 /// Initial value of `r.cep` and `s.cep`, so that a field that somebody has zeroed shows (section 3.2.1).
@@ -17,8 +20,6 @@ pub(super) const ACE: TcpFlags = TcpFlags::AE.union(TcpFlags::CWR).union(TcpFlag
 const ACE_MASK: u32 = 7;
 /// Where they are in the header.
 const ACE_SHIFT: u16 = 6;
-/// Place of CE among counters of bytes.
-const CE: usize = 2;
 /// Marks that wait to be told of before an acknowledgement is due at once (section 3.2.2.5.1; `TCP_ACCECN_ACE_MAX_DELTA`).
 const PENDING_MAX: u8 = 6;
 
@@ -166,15 +167,18 @@ pub(super) struct AccEcn {
     /// The segment at hand has moved TS.Recent on (`FLAG_TS_PROGRESS`).
     newer: bool,
     sending: Sending,
-    /// `s.e1b`, `s.e0b` and `s.ceb`, without their initial values: bytes that the peer has got with each codepoint.
-    pub(super) delivered: [u32; 3],
-    /// The codepoint that the counters last showed to be the only one that arrives; none where [`Ecn::NotEct`].
-    estimate: Ecn,
+    /// What the peer's option says that arrived.
+    told: Counters,
     /// Segments that an acknowledgement covers, as a moving average in 64ths (`pkts_acked_ewma`).
     acked: u32,
 }
 
 impl AccEcn {
+    /// Bytes that the peer has got with ECT(1), ECT(0) and CE, by its option.
+    pub(super) const fn delivered(&self) -> [u32; 3] {
+        self.told.bytes()
+    }
+
     /// Packets may be marked: what is known of the path does not speak against it (section 3.2.2.3; `tcp_ecn_send`).
     pub(super) const fn marks(&self) -> bool {
         self.learned.failed & (fail::ACE_SEND | fail::ACE_RECV) == 0
@@ -208,28 +212,10 @@ impl AccEcn {
                 }
                 return false;
             }
-            let Some(delivered) = counter(&mut self.delivered, self.estimate) else { return false };
-            *delivered = delivered.wrapping_add(bytes);
-            return true;
+            return self.told.go_on(bytes);
         };
         self.learned.look(Some(option));
-        let (before, mut changed, mut clear) = (self.estimate, false, true);
-        for (now, mark) in option.counters().zip(order(option.ect1_first())) {
-            let Some(known) = counter(&mut self.delivered, mark) else { continue };
-            let delta = extend(now.wrapping_sub(initial(mark)).wrapping_sub(*known));
-            *known = known.wrapping_add(delta as u32);
-            clear &= delta >= 0;
-            if delta != 0 && mark != before {
-                clear &= !changed;
-                if !changed {
-                    (self.estimate, changed) = (mark, true);
-                }
-            }
-        }
-        if !clear {
-            self.estimate = Ecn::NotEct;
-        }
-        clear && before != Ecn::NotEct
+        self.told.take(option)
     }
 
     /// Peers and networks that thin acknowledgements out have each cover many segments (appendix A.2.1).
@@ -241,26 +227,6 @@ impl AccEcn {
                     .min(u32::from(u16::MAX));
         }
     }
-}
-
-/// Codepoints in the order of an option's counters (section 3.2.3, table 5).
-const fn order(ect1_first: bool) -> [Ecn; 3] {
-    if ect1_first { [Ecn::Ect1, Ecn::Ce, Ecn::Ect0] } else { [Ecn::Ect0, Ecn::Ce, Ecn::Ect1] }
-}
-
-/// Initial value of a counter of bytes (section 3.2.1).
-const fn initial(mark: Ecn) -> u32 {
-    matches!(mark, Ecn::Ect0 | Ecn::Ect1) as u32
-}
-
-/// The counter of a codepoint in the order of `TCP_INFO`'s received ones: ECT(1), ECT(0), CE.
-fn counter(counters: &mut [u32; 3], mark: Ecn) -> Option<&mut u32> {
-    counters.get_mut((mark as usize).wrapping_sub(1))
-}
-
-/// The difference of two counters of 24 bits, which may have gone back.
-const fn extend(delta: u32) -> i32 {
-    (delta << 8) as i32 >> 8
 }
 
 /// The option of a SYN-ACK, as long as it fits (`tcp_options_fit_accecn`).
@@ -325,11 +291,11 @@ impl Feedback<'_> {
     /// By how much `s.cep` has grown (section 3.2.2.5.2, appendix A.2): of an ACE field that may have wrapped the safe side is taken. `told` is
     /// `s.cep` without its initial value. The second is true where marks that came here have waited for too long.
     pub(super) fn delta(&mut self, told: u32, delivered: Delivered) -> (u32, bool) {
-        // Out of order, or nobody can tell: nothing was to be sent, and there are no timestamps.
+        // It may have been overtaken: it acknowledges nothing new, and has no newer timestamp.
         if !delivered.progress && !self.state.newer {
             return (0, false);
         }
-        let before = self.state.delivered[CE];
+        let before = self.state.told.marked();
         let known = self.state.take(self.option.as_ref(), delivered.bytes, self.sent);
         self.state.average(delivered.segs);
         if delivered.syn {
@@ -342,7 +308,7 @@ impl Feedback<'_> {
             return (delta, overdue);
         }
         let safe = delivered.segs - (delivered.segs.wrapping_sub(delta) & ACE_MASK);
-        let marked = known.then(|| self.state.delivered[CE].wrapping_sub(before));
+        let marked = known.then(|| self.state.told.marked().wrapping_sub(before));
         (self.judge(delta, safe, marked, &delivered), overdue)
     }
 
@@ -646,7 +612,7 @@ mod tests {
     #[test]
     fn counters_of_bytes_say_how_often_the_field_has_wrapped() {
         let delta = |segs: u32, sure: bool, marked: u32| {
-            let mut state = AccEcn { estimate: Ecn::Ect0, ..AccEcn::default() };
+            let mut state = AccEcn { told: Counters::only(Ecn::Ect0), ..AccEcn::default() };
             state.learned.seen = Seen::Counters;
             let option = AccEcnOption::new(false, &[1 + segs * MSS - marked, marked]);
             let mut heard = Feedback { state: &mut state, ace: 6, option: Some(option), sent: 0 };
@@ -666,22 +632,6 @@ mod tests {
         // Where acknowledgements are thinned out nothing but the field counts.
         let mut state = AccEcn::default();
         assert_eq!(told(&mut state, 6, 0, of(20)).0, 1);
-    }
-
-    #[test]
-    fn a_counter_may_go_back_and_wraps_at_24_bits() {
-        assert_eq!([extend(3), extend(0xff_ffff), extend(0x100_0002)], [3, -1, 2]);
-        let mut state = AccEcn::default();
-        assert!(!state.take(Some(&AccEcnOption::new(true, &[1, 0, 501])), 500, 500));
-        assert_eq!((state.delivered, state.estimate), ([0, 500, 0], Ecn::Ect0));
-        // Without the option what arrives is taken for more of the same.
-        assert!(state.take(None, 100, 600));
-        assert!(state.take(Some(&AccEcnOption::new(true, &[1, 0, 601])), 0, 600));
-        assert!(state.take(Some(&AccEcnOption::new(true, &[1, 7, 602])), 8, 608));
-        assert_eq!((state.delivered, state.estimate), ([0, 601, 7], Ecn::Ce));
-        // Two others have changed: nobody knows what comes next.
-        assert!(!state.take(Some(&AccEcnOption::new(true, &[9, 8, 603])), 9, 617));
-        assert_eq!((state.delivered, state.estimate), ([8, 602, 8], Ecn::NotEct));
     }
 
     #[test]

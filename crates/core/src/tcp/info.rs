@@ -494,7 +494,8 @@ impl Conn {
         if let Some(accurate) = self.accurate() {
             let learned = accurate.learned;
             (info.accecn_fail_mode, info.accecn_opt_seen) = (learned.failed, learned.seen as u8);
-            [info.delivered_e1_bytes, info.delivered_e0_bytes, info.delivered_ce_bytes] = accurate.delivered;
+            [info.delivered_e1_bytes, info.delivered_e0_bytes, info.delivered_ce_bytes] =
+                accurate.delivered();
         }
         info
     }
